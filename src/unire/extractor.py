@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from unire.calibration import Calibration
 from unire.config import ModelConfig
 from unire.decoding.assemble import StreamAssembler
+from unire.decoding.coreference import CoreferenceScorer
 from unire.decoding.decoders import check_decoder, decode, default_alpha
 from unire.decoding.kernels import Decoded
 from unire.document_list import Documents
@@ -36,9 +37,9 @@ from unire.output_files import check_output_folder
 from unire.result_filter import ResultFilter
 from unire.segmentation import check_texts, check_words, segment, segment_texts
 from unire.windows.collator import Batch, bucket_groups, collate
-from unire.windows.windows import WindowBuilder, WindowGroup
+from unire.windows.windows import WindowBuilder
 
-__all__ = ["Extractor", "OnBatch", "notes_of", "use_decoder"]
+__all__ = ["Extractor", "OnBatch", "use_decoder"]
 
 Names = str | Iterable[str] | None
 OnBatch = Callable[[Batch, Any], None]
@@ -59,13 +60,22 @@ class Extractor:
         tokenizer: The encoder's tokenizer.
         config: How windows are laid out and tables decoded.
         labels: The label space of the tables.
+        coreference: Finds the clusters of a document. [default: documents have none]
     """
 
-    def __init__(self, engine: Engine, tokenizer: Tokenizer, config: ModelConfig, labels: LabelSpace) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        config: ModelConfig,
+        labels: LabelSpace,
+        coreference: CoreferenceScorer | None = None,
+    ) -> None:
         check_decoder(config.decoder)
         self.engine = engine
         self.config = config
         self.labels = labels
+        self.coreference = coreference
         self.allowed_relations = labels.allowed_relations(config.signatures) if config.constraints else None
         self.window_builder = WindowBuilder(
             tokenizer,
@@ -124,7 +134,9 @@ class Extractor:
                 config = config.with_(alpha=alpha)
             if relation_odds is not None:
                 config = config.with_(relation_odds=relation_odds)
-            extractor = cls(start_engine(model, engine, device, threads), model.tokenizer, config, model.labels)
+            started = start_engine(model, engine, device, threads)
+            coreference = CoreferenceScorer.find(model.path, len(model.labels.entity_types), started.n_hidden)
+            extractor = cls(started, model.tokenizer, config, model.labels, coreference)
         extractor.model_dir = model
         return extractor
 
@@ -319,12 +331,14 @@ class Extractor:
             A document for each document, with the same text and words.
         """
         # Within a run of chunks (`iter_runs`) the engine reads ahead, so the assembler holds several chunks.
-        assembler = StreamAssembler(self.labels)
+        assembler = StreamAssembler(self.labels, self.coreference)
         with closing(to_chunk_source(documents)) as source:
             for chunks in iter_runs(source, chunk_characters(self._max_batch_tokens)):
                 try:
-                    for batch, P in self.engine.run(self._iter_batches(chunks, assembler, batch_size, notes)):
-                        assembler.add(batch.table_spans, self.decode(P, batch.lengths))
+                    batches = self._iter_batches(chunks, assembler, batch_size, notes)
+                    for batch, result in self.engine.run(batches, vectors=self.coreference is not None):
+                        P, h = (result, None) if self.coreference is None else result
+                        assembler.add(batch.table_spans, self.decode(P, batch.lengths), h)
                         if on_batch is not None:
                             on_batch(batch, P)
                         yield from assembler.pop_complete()
@@ -364,7 +378,7 @@ class Extractor:
         groups = self.window_builder.build(documents, first_index)
         if notes is not None:
             for group in groups:
-                notes.update(notes_of(group))
+                notes.update(group.notes)
         for bucket in bucket_groups(groups, max_cells=self.engine.max_cells, max_tokens=self._max_batch_tokens):
             n_groups = batch_size or len(bucket)
             for start in range(0, len(bucket), n_groups):
@@ -434,13 +448,3 @@ def use_decoder(config: ModelConfig, decoder: str) -> ModelConfig:
         return config
     check_decoder(decoder)
     return config.with_(decoder=decoder, alpha=default_alpha(decoder), relation_odds=1.0, calibration=Calibration())
-
-
-def notes_of(group: WindowGroup) -> dict[str, int]:
-    """Count what needed special care in a window group, in words for the user."""
-    notes = {
-        "sentence longer than the encoder, stitched": group.stitched_sentences,
-        "sentence larger than a table, split": group.split_sentences,
-        "word without a token, read as unknown": group.unknown_words,
-    }
-    return {what: count for what, count in notes.items() if count}

@@ -21,6 +21,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from unire.errors import UnireError, describe_error, describe_out_of_memory
@@ -36,6 +38,7 @@ __all__ = [
     "load_tokenizer_file",
     "max_growth_of",
     "parse_json",
+    "read_arrays",
     "read_bytes",
     "read_tensor_locations",
     "reserve_memory",
@@ -49,6 +52,9 @@ MAX_INTEGER = 2**63 - 1
 MAX_DIMENSIONS = 8
 """Dimensions of a tensor."""
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+MAX_ARRAYS_BYTES = 2**26
+"""Size of the largest file that `read_arrays` reads."""
+FLOAT_DTYPES = {"F16": "<f2", "F32": "<f4"}
 DTYPE_BYTES = {"BOOL": 1, "U8": 1, "I8": 1, "F16": 2, "BF16": 2, "I32": 4, "F32": 4, "I64": 8, "F64": 8}
 """Bytes of a number, by safetensors dtype."""
 
@@ -163,6 +169,19 @@ def read_tensor_locations(path: Path) -> dict[str, TensorLocation]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise damaged from None
     return locations
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[np.float32]]:
+    """Read a small safetensors file of floating-point numbers, without the library of that name."""
+    locations = read_tensor_locations(path)
+    try:
+        raw = read_bytes(path, MAX_ARRAYS_BYTES)
+        return {
+            name: np.frombuffer(raw, FLOAT_DTYPES[dtype], math.prod(shape), start).reshape(shape).astype(np.float32)
+            for name, (dtype, shape, start, _) in locations.items()
+        }
+    except (OSError, KeyError, ValueError):
+        raise UnireError(f"{str(path)!r} is too large, or holds no floating-point numbers") from None
 
 
 def count_bytes(dtype: str, shape: tuple[int, ...]) -> int:

@@ -158,3 +158,14 @@ def test_symmetric_relations_predicted_one_way_are_noted_where_they_cost():
     assert evaluate_predictions([document], [document], labels, notes=notes).notes == {"read": 2, ONE_WAY_NOTE: 1}
     once = evaluate_predictions([document], [document], labels, Protocol(symmetric="once"))
     assert once.to_dict()["notes"] == {}
+
+
+def test_coreference_is_scored_if_both_sides_have_clusters():
+    words = [["Ada", "met", "Max", "."], ["She", "left", "him", "."]]
+    gold = Document.from_words(words, [(0, 1, "Peop"), (4, 5, "Peop")], clusters=[[(0, 1), (4, 5)], [(2, 3), (6, 7)]])
+    half = gold.annotated(gold.entities, clusters=gold.clusters[:1])
+    report = evaluate_predictions([gold], [half])
+    assert report.coreference.muc.recall == 0.5
+    assert report.to_dict()["coreference"]["muc"]["precision"] == 1
+    assert "Coref 66.7" in repr(report)
+    assert evaluate_predictions([gold], [gold.annotated(gold.entities)]).coreference is None

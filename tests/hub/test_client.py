@@ -19,8 +19,12 @@ from helpers.fake_hub import NAME, FakeHub, http, sha256
 from unire import Extractor, UniRE, UnireError, push_to_hub
 from unire.cli.main import app
 from unire.config import ModelConfig
-from unire.hub.model_dir import FILES, locate_model
+from unire.hub.model_dir import COREFERENCE, locate_model
+from unire.hub.model_dir import FILES as ALL_FILES
 from unire.models.encoder import digest_weights, load_encoder, load_tokenizer
+
+FILES = tuple(file for file in ALL_FILES if file != COREFERENCE)
+"""Those of a model without coreference."""
 
 
 @pytest.fixture

@@ -341,6 +341,14 @@ def _print_report(report: Report, *, bins: bool = False, all_types: bool = False
         all_types: Print all types, not only the most frequent ones.
     """
     console.print_scores(report.scores, all_types=all_types)
+    if report.coreference:
+        rows = [
+            (name, *(f"{100 * rate:.1f}" for rate in (metric.precision, metric.recall, metric.f1)))
+            for name, metric in report.coreference.rows.items()
+        ]
+        console.table(
+            "Coreference", ("", "P", "R", "F1"), [*rows, ("mean", "", "", f"{100 * report.coreference.f1:.1f}")]
+        )
     if report.protocols:
         console.table(
             "Every protocol",

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unire.decoding.backend import Array
+from unire.decoding.coreference import CoreferenceScorer, mean_vectors
 from unire.decoding.kernels import Decoded
 from unire.documents import Document, Entity, Relation, Sentence
 from unire.labels import LabelSpace
@@ -22,28 +24,34 @@ _Part = tuple[int, tuple[Entity, ...], tuple[Relation, ...], tuple[int, ...]]
 """Annotation of a part of a long sentence, which had its own table: first word, entities, relations, cuts."""
 
 
+_Mention = tuple[tuple[int, int], int, NDArray[np.float32]]
+"""The words of an entity, its type, and its projected vectors."""
+
+
 class StreamAssembler:
     """Assembles a stream of documents, chunk by chunk. A chunk may be expected before earlier ones are complete.
 
     Args:
         labels: Names the label indices.
+        coreference: Finds the clusters of complete documents. [default: they have none]
     """
 
-    def __init__(self, labels: LabelSpace) -> None:
+    def __init__(self, labels: LabelSpace, coreference: CoreferenceScorer | None = None) -> None:
         self._labels = labels
+        self._coreference = coreference
         self._chunks: deque[DocumentAssembler] = deque()
         self._n_documents = 0
 
     def expect(self, documents: Sequence[Document]) -> int:
         """Append the next chunk; return the position in the stream of its first document."""
         first_index = self._n_documents
-        self._chunks.append(DocumentAssembler(documents, self._labels, first_index))
+        self._chunks.append(DocumentAssembler(documents, self._labels, first_index, self._coreference))
         self._n_documents += len(documents)
         return first_index
 
-    def add(self, spans: Sequence[TableSpan], decoded: Decoded) -> None:
+    def add(self, spans: Sequence[TableSpan], decoded: Decoded, vectors: Array = None) -> None:
         """Add a batch, whose tables are of one chunk; `spans[k].document` is a position in the stream."""
-        next(chunk for chunk in self._chunks if spans[0].document < chunk.end_index).add(spans, decoded)
+        next(chunk for chunk in self._chunks if spans[0].document < chunk.end_index).add(spans, decoded, vectors)
 
     def pop_complete(self) -> Iterator[Document]:
         """Yield and drop the documents of the complete chunks at the front."""
@@ -60,10 +68,20 @@ class DocumentAssembler:
         documents: The documents.
         labels: Names the label indices.
         first_index: `TableSpan.document` of the first document.
+        coreference: Finds the clusters of complete documents. [default: they have none]
     """
 
-    def __init__(self, documents: Sequence[Document], labels: LabelSpace, first_index: int = 0) -> None:
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        labels: LabelSpace,
+        first_index: int = 0,
+        coreference: CoreferenceScorer | None = None,
+    ) -> None:
         self._documents = documents
+        self._first_type = labels.entity_ids.start
+        self._coreference = coreference
+        self._mentions: list[list[_Mention]] = [[] for _ in documents]
         self._names = labels.names
         self._first_index = first_index
         self.end_index = first_index + len(documents)
@@ -78,12 +96,20 @@ class DocumentAssembler:
         """Whether the tables of all words have been added. Every word is in exactly one table."""
         return self._n_words_left == 0
 
-    def add(self, spans: Sequence[TableSpan], decoded: Decoded) -> None:
-        """Add a batch: `spans[k].document` is the position of a document, counted from `first_index`."""
+    def add(self, spans: Sequence[TableSpan], decoded: Decoded, vectors: Array = None) -> None:
+        """Add a batch.
+
+        Args:
+            spans: `spans[k].document` is the position of a document, counted from `first_index`.
+            decoded: What was decoded from the tables of these spans.
+            vectors: [T, N, n_hidden], the vectors of the words of the tables, for coreference.
+        """
         starts = np.array([span.start for span in spans])
         table = decoded.entities[:, 0]
         entities = self._build_entities(spans, starts, decoded)
         relations = self._build_relations(entities, decoded)
+        if self._coreference is not None and vectors is not None:
+            self._add_mentions(self._coreference, spans, entities, decoded, vectors)
         cuts = (decoded.cuts[:, 1] + starts[decoded.cuts[:, 0]]).tolist()
         annotations = zip(
             _group_by_table(entities, table, len(spans)),
@@ -105,6 +131,21 @@ class DocumentAssembler:
                 self._parts.setdefault((index, position), []).append((span.start, *annotation))
         self._n_words_left -= added
 
+    def _add_mentions(
+        self,
+        coreference: CoreferenceScorer,
+        spans: Sequence[TableSpan],
+        entities: Sequence[Entity],
+        decoded: Decoded,
+        vectors: Array,
+    ) -> None:
+        types = decoded.entities[:, 3] - self._first_type
+        projected = coreference.project(mean_vectors(vectors, decoded.entities), types)
+        for entity, table, type_, row in zip(
+            entities, decoded.entities[:, 0].tolist(), types.tolist(), projected, strict=True
+        ):
+            self._mentions[spans[table].document - self._first_index].append((entity.span, type_, row))
+
     def update(self, other: DocumentAssembler) -> set[int]:
         """Overwrite with all tables that another assembler of the same documents has; return the changed positions."""
         changed = set()
@@ -125,14 +166,19 @@ class DocumentAssembler:
 
     def document(self, index: int) -> Document:
         """Return one annotated document."""
-        document, whole = self._documents[index], self._whole[index]
+        document, whole, mentions = self._documents[index], self._whole[index], self._mentions[index]
+        clusters: tuple[tuple[tuple[int, int], ...], ...] = ()
+        if self._coreference is not None and len(mentions) > 1:
+            places, types, projected = zip(*mentions, strict=True)
+            clusters = self._coreference.find_clusters(document, places, types, np.array(projected))
         return document.with_sentences(
             tuple(
                 [
                     _join_parts(bare, self._parts.get((index, position), ())) if annotated is None else annotated
                     for position, (bare, annotated) in enumerate(zip(document.sentences, whole, strict=True))
                 ]
-            )
+            ),
+            clusters=clusters,
         )
 
     def _build_entities(self, spans: Sequence[TableSpan], starts: NDArray[np.int64], decoded: Decoded) -> list[Entity]:

@@ -19,6 +19,7 @@ from unire.evaluation.bootstrap import (
     paired_bootstrap,
 )
 from unire.evaluation.calibration_error import CalibrationErrors, Outcomes, Reliability, collect_outcomes
+from unire.evaluation.coreference import CoreferenceScores, score_coreference
 from unire.evaluation.scorer import count_one_way, score
 from unire.evaluation.scores import DEFAULT_PROTOCOL, Counts, Protocol, Scores, TypedCounts
 
@@ -26,6 +27,7 @@ __all__ = [
     "DEFAULT_PROTOCOL",
     "CalibrationErrors",
     "Comparison",
+    "CoreferenceScores",
     "Counts",
     "Difference",
     "Interval",
@@ -41,4 +43,5 @@ __all__ = [
     "count_one_way",
     "paired_bootstrap",
     "score",
+    "score_coreference",
 ]

@@ -24,6 +24,7 @@ from unire.documents import Document
 from unire.errors import UnireError, require_extra
 from unire.evaluation.bootstrap import Intervals, bootstrap_counts
 from unire.evaluation.calibration_error import CalibrationErrors, outcomes_of_matches
+from unire.evaluation.coreference import CoreferenceScores, score_coreference
 from unire.evaluation.error_analysis import ERROR_KINDS, diagnose
 from unire.evaluation.scorer import (
     Matches,
@@ -72,6 +73,8 @@ class Report:
     """95% bootstrap confidence intervals, if requested."""
     confidence: CalibrationErrors | None = None
     """Expected calibration error of the model's scores, under the default protocol; `None` without a model."""
+    coreference: CoreferenceScores | None = None
+    """MUC, B³ and CEAF-φ4 of the clusters; `None` if gold or the predictions have none."""
     notes: Mapping[str, int] = field(default_factory=dict)
     """What needed special care, and how often."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -102,6 +105,7 @@ class Report:
             "notes": {note: count for note, count in self.notes.items() if count},
             **({"confidence": self.confidence.to_dict()} if self.confidence else {}),
             "scores": self.scores.to_dict(),
+            **({"coreference": self.coreference.to_dict()} if self.coreference else {}),
             **{key: value for key, value in optional.items() if value},
         }
 
@@ -113,6 +117,8 @@ class Report:
             f1 = intervals and intervals[i].f1
             interval = f" [{100 * f1.low:.1f}, {100 * f1.high:.1f}]" if f1 else ""
             lines.append(f"  {name:<10} {_percentages(counts)}{interval}")
+        if self.coreference:
+            lines.append(f"  {self.coreference}")
         if self.confidence:
             lines.append(f"  Expected calibration error: {self.confidence}")
         return "\n".join(lines)
@@ -125,7 +131,8 @@ class Report:
             rows += [(escape(label), *_cells(typed, typed)) for label, typed in counts.by_type.items()]
         head = "".join(f"<th>{column}</th>" for column in ("", "P", "R", "F1", "correct", "predicted", "gold"))
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-        below = f"<p>Expected calibration error: {self.confidence}</p>" if self.confidence else ""
+        below = f"<p>{escape(str(self.coreference))}</p>" if self.coreference else ""
+        below += f"<p>Expected calibration error: {self.confidence}</p>" if self.confidence else ""
         caption = f"{len(self.gold):,} documents [{escape(str(self.scores.protocol))}]"
         return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
@@ -272,7 +279,7 @@ def to_extractor(model: Extractor | UniRE | str | Path) -> Extractor:
         from unire.models.unire import UniRE
     if not isinstance(model, UniRE):
         raise UnireError(f"a model is an Extractor, a UniRE, a name or a folder, not {type(model).__name__}")
-    return Extractor(TorchEngine(model), model.tokenizer, model.config, model.labels)
+    return Extractor(TorchEngine(model), model.tokenizer, model.config, model.labels, model.coreference)
 
 
 def _compare(
@@ -296,6 +303,7 @@ def _compare(
     def count(protocol: Protocol) -> Scores:
         return sum_scores((count_document(matches, labels, protocol) for matches in match(protocol)), labels, protocol)
 
+    have_clusters = all(any(document.clusters for document in side) for side in (gold, predicted))
     others = Protocol.all(spans=protocol.spans, average=protocol.average, drop_overlapping=protocol.drop_overlapping)
     counts = [count_document(matches, labels, protocol) for matches in match(protocol)]
     return Report(
@@ -306,6 +314,7 @@ def _compare(
         [count(other) for other in others] if all_protocols else (),
         bootstrap_counts(counts, labels, protocol, samples=resamples) if resamples else None,
         CalibrationErrors.of(outcomes_of_matches(match(DEFAULT_PROTOCOL), labels)) if calibrated else None,
+        score_coreference(gold, predicted, protocol.spans) if have_clusters else None,
         notes,
         inputs,
     )

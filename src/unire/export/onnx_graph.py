@@ -55,7 +55,7 @@ def write_graph(model: UniRE, folder: Path, precision: Precision) -> dict[str, T
 
 
 class _ExportModule(nn.Module):
-    """The model with export layers: from the arrays of a batch to the probabilities P."""
+    """The model with export layers: from the arrays of a batch to the probabilities P and the vectors h of words."""
 
     def __init__(self, model: UniRE, precision: Precision) -> None:
         super().__init__()
@@ -65,10 +65,11 @@ class _ExportModule(nn.Module):
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, words: Tensor, token_type_ids: Tensor | None = None
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         lengths = words.new_empty(0)  # not used by the model
-        logits: Tensor = self.model(TensorBatch(input_ids, attention_mask, token_type_ids, words, lengths))
-        return logits.softmax(-1)
+        h = self.model.encode(TensorBatch(input_ids, attention_mask, token_type_ids, words, lengths))
+        logits: Tensor = self.model.biaffine(*self.model.project(h))
+        return logits.softmax(-1), h
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors to store, in the shapes of the model; the graph uses some of them flattened."""
@@ -97,7 +98,7 @@ def _trace(module: _ExportModule, *, token_types: bool) -> onnx.ModelProto:
                 module,
                 kwargs=inputs,
                 input_names=list(inputs),
-                output_names=["P"],
+                output_names=["P", "h"],
                 dynamic_shapes={name: {0: dynamic, 1: dynamic} for name in inputs},
                 opset_version=OPSET_VERSION,
                 dynamo=True,

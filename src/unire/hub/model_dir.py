@@ -25,6 +25,7 @@ from unire.model_files import load_json, load_tokenizer_file
 from unire.output_files import check_output_folder
 
 __all__ = [
+    "COREFERENCE",
     "FILES",
     "GRAPH",
     "WEIGHTS",
@@ -41,7 +42,9 @@ __all__ = [
 WEIGHTS = "model.safetensors"
 GRAPH = "model.onnx"
 """The ONNX graph. Only `unire export` writes it."""
-FILES = ("README.md", "config.json", "labels.json", GRAPH, WEIGHTS, "tokenizer.json")
+COREFERENCE = "coreference.safetensors"
+"""The weights of the coreference scorer. Models that were trained on data without clusters have none."""
+FILES = ("README.md", "config.json", "labels.json", GRAPH, WEIGHTS, COREFERENCE, "tokenizer.json")
 """All files that a model directory may hold."""
 MAX_TABLE_PROBABILITIES = 2**30
 """Probabilities of the largest table, N² · |Y|: 4 GiB."""

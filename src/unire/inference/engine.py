@@ -44,17 +44,28 @@ class Engine(ABC):
     """Largest number of padded tokens in a batch, B·L."""
     padding: Padding
     """How batches are padded: a GPU is faster with few distinct shapes."""
+    n_hidden: int | None = None
+    """Size of the vectors of words; `None` if the engine does not return them."""
 
     @abstractmethod
     def predict_tables(self, batch: Batch) -> Any:
         """Compute P of every table, `[T, N, N, |Y|]`, as an array on the engine's device."""
 
-    def start(self, batch: Batch) -> PendingTables:
-        """Start to compute a batch. An engine without a queue computes it when the result is requested."""
-        return PendingTables(lambda: self.predict_tables(batch))
+    def predict_with_vectors(self, batch: Batch) -> tuple[Any, Any]:
+        """P, and h of every word of every table: `[T, N, n_hidden]`."""
+        raise NotImplementedError(f"{type(self).__name__} returns no vectors")
 
-    def run(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Any]]:
-        """Yield each batch with its tables, in order. While the caller works on one, the next ones are in flight.
+    def start(self, batch: Batch, *, vectors: bool = False) -> PendingTables:
+        """Start to compute a batch: P or, with `vectors`, P and h.
+
+        An engine without a queue computes it when the result is requested.
+        """
+        return PendingTables(lambda: self.predict_with_vectors(batch) if vectors else self.predict_tables(batch))
+
+    def run(self, batches: Iterable[Batch], *, vectors: bool = False) -> Iterator[tuple[Batch, Any]]:
+        """Yield each batch with its result, in order. While the caller works on one, the next ones are in flight.
+
+        The result of a batch is P or, with `vectors`, P and h.
 
         The calling thread builds all batches: two threads that both run Python would wait for each other at every call
         of the engine's library. If building or starting a batch fails, the results before it are yielded first.
@@ -69,7 +80,8 @@ class Engine(ABC):
                 while more and len(in_flight) < MAX_BATCHES_IN_FLIGHT:
                     try:
                         if more := (batch := next(batches, None)) is not None:
-                            in_flight.append((batch, self.start(batch)))
+                            started = self.start(batch, vectors=True) if vectors else self.start(batch)
+                            in_flight.append((batch, started))
                     except Exception as failure:
                         more, error = False, failure
                 if in_flight:

@@ -34,7 +34,8 @@ MAX_NODES = 20_000
 DTYPES = {1: "F32", 2: "U8", 3: "I8", 6: "I32", 7: "I64", 9: "BOOL", 10: "F16", 11: "F64"}
 """The safetensors dtype of the numbers of dtypes in ONNX."""
 INPUTS = {"input_ids", "attention_mask", "token_type_ids", "words"}
-OUTPUT = "P"
+OUTPUTS = ["P", "h"]
+"""The tables, and the vectors of words, which older graphs lack."""
 DUPLICATE_SEPARATOR = "@"
 """Separates the name of a tensor from a number, if the graph holds the tensor more than once."""
 
@@ -242,12 +243,13 @@ class _GraphReader:
         if wrong := [name for name, dtype, shape in inputs if dtype != "I64" or shape != [None, None]]:
             raise ValueError(f"the input {wrong[0]!r} is not a matrix of whole numbers")
         outputs = [self._parse_value(value) for value in graph["output"]]
-        if [name for name, _, _ in outputs] != [OUTPUT]:
-            raise ValueError(f"the outputs {shorten([name for name, _, _ in outputs])} instead of {OUTPUT}")
+        found = [name for name, _, _ in outputs]
+        if not found or found != OUTPUTS[: len(found)]:
+            raise ValueError(f"the outputs {shorten(found)} instead of {' and '.join(OUTPUTS)}")
         self._bounds.update((name, _Bound(2, math.inf)) for name in names)
-        (_, dtype, shape), *_ = outputs
-        if dtype != "F32" or len(shape) != 4 or shape[-1] is None:
-            raise ValueError(f"the output {OUTPUT} is not a table of probabilities")
+        for (name, dtype, shape), rank in zip(outputs, (4, 3), strict=False):
+            if dtype != "F32" or len(shape) != rank or shape[-1] is None:
+                raise ValueError(f"the output {name} is not a tensor of {rank} dimensions")
 
     def _parse_value(self, message: bytes) -> tuple[str, str, list[int | None]]:
         """Name, dtype and shape of an input or output; a size is `None` if it is open."""

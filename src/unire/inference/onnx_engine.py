@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import accumulate
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
@@ -65,7 +65,8 @@ class OnnxEngine(Engine):
         try:
             self._session = start_session(str(folder / GRAPH), bounded=not trusted)
             self._inputs = [graph_input.name for graph_input in self._session.get_inputs()]
-            n_labels = self._session.get_outputs()[0].shape[-1]
+            tables, *vectors = self._session.get_outputs()
+            n_labels = tables.shape[-1]
         except Exception as error:  # onnxruntime has no common type for its errors
             raise UnireError(
                 describe_out_of_memory(error)
@@ -75,6 +76,7 @@ class OnnxEngine(Engine):
             raise UnireError(f"the graph in {str(folder)!r} has no labels; export the model again")
         self.n_labels: int = n_labels
         """|Y| of the tables."""
+        self.n_hidden = vectors[0].shape[-1] if vectors else None
         self._folder = folder
         self._threads = threads
         self._process = os.getpid()
@@ -87,14 +89,22 @@ class OnnxEngine(Engine):
         P: NDArray[np.float32] = self.start(batch).result()
         return P
 
-    def start(self, batch: Batch) -> PendingTables:
+    def predict_with_vectors(self, batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        P, h = self.start(batch, vectors=True).result()
+        return P, h
+
+    def start(self, batch: Batch, *, vectors: bool = False) -> PendingTables:
         runs = _plan_runs(batch)
         pool = self._own_pool()
-        futures = [pool.submit(self._compute, batch, run) for run in runs]
-        return PendingTables(
-            lambda: _merge_tables(batch, runs, [future.result() for future in futures]),
-            lambda: [future.cancel() for future in futures],
-        )
+        names = ["P", "h"] if vectors else ["P"]
+        futures = [pool.submit(self._compute, batch, run, names) for run in runs]
+
+        def merge() -> Any:
+            P, *h = zip(*(future.result() for future in futures), strict=True)
+            tables = _merge_tables(batch, runs, P)
+            return (tables, _merge_vectors(batch, runs, *h)) if vectors else tables
+
+        return PendingTables(merge, lambda: [future.cancel() for future in futures])
 
     def _own_pool(self) -> ThreadPoolExecutor:
         """Return the thread pool; make a new one in a forked process, which inherits no threads."""
@@ -103,21 +113,22 @@ class OnnxEngine(Engine):
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="unire")
         return self._pool
 
-    def _compute(self, batch: Batch, run: _Run) -> NDArray[np.float32]:
+    def _compute(self, batch: Batch, run: _Run, outputs: list[str]) -> list[NDArray[np.float32]]:
         rows, columns = np.divmod(batch.words[run.tables, : run.n_words], batch.input_ids.shape[1])
         # Padding points to the first token of the batch, which may be in another run: use the first token of this one.
         words = np.maximum((rows - run.windows.start) * run.n_tokens + columns, 0)
         tokens = {name: getattr(batch, name)[run.windows, : run.n_tokens] for name in self._inputs if name != "words"}
         try:
-            (P,) = self._session.run(None, {**tokens, "words": words})
+            results: list[NDArray[np.float32]] = self._session.run(outputs, {**tokens, "words": words})
         except Exception as error:
             raise UnireError(
                 describe_out_of_memory(error)
                 or f"onnxruntime cannot compute the graph in {str(self._folder)!r}: {describe_error(error)}"
             ) from None
-        if P.shape != (*words.shape, words.shape[1], self.n_labels):
+        shapes = [(*words.shape, words.shape[1], self.n_labels), (*words.shape, self.n_hidden)]
+        if [result.shape for result in results] != shapes[: len(results)]:
             raise UnireError(f"the graph in {str(self._folder)!r} computes no table of words; export the model again")
-        return P  # type: ignore[no-any-return]
+        return results
 
 
 def start_session(graph: str | bytes, *, bounded: bool = False) -> onnxruntime.InferenceSession:
@@ -191,7 +202,7 @@ class _Run(NamedTuple):
         return RUN_COST_TOKENS + self.tokens + CELL_COST_TOKENS * n_cells
 
 
-def _merge_tables(batch: Batch, runs: list[_Run], tables: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+def _merge_tables(batch: Batch, runs: list[_Run], tables: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
     """Copy the tables of the runs of a batch into one array."""
     T, N = batch.words.shape
     if len(runs) == 1 and tables[0].shape[:2] == (T, N):
@@ -200,6 +211,14 @@ def _merge_tables(batch: Batch, runs: list[_Run], tables: list[NDArray[np.float3
     for run, run_tables in zip(runs, tables, strict=True):
         P[run.tables, : run.n_words, : run.n_words] = run_tables
     return P
+
+
+def _merge_vectors(batch: Batch, runs: list[_Run], vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Copy the vectors of the words of the runs of a batch into one array."""
+    h = np.zeros((*batch.words.shape, vectors[0].shape[-1]), np.float32)
+    for run, run_vectors in zip(runs, vectors, strict=True):
+        h[run.tables, : run.n_words] = run_vectors
+    return h
 
 
 def _plan_runs(batch: Batch) -> list[_Run]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +76,7 @@ class TorchEngine(Engine):
             GPU_PROBABILITIES_PER_TOKEN * default_tokens // len(model.labels) if on_gpu else CPU_MAX_CELLS
         )
         self.padding: Padding = "bucketed" if on_gpu else "exact"
+        self.n_hidden = model.encoder.config.hidden_size
         self._stream = torch.cuda.Stream(model.device) if on_gpu else None  # type: ignore[no-untyped-call]
 
     @classmethod
@@ -99,19 +101,23 @@ class TorchEngine(Engine):
         gigabytes = torch.cuda.get_device_properties(device).total_memory // 2**30
         return 2**13 * max(1, min(gigabytes, 128)) * 768 // max(768, n_hidden)
 
-    @torch.inference_mode()
     def predict_tables(self, batch: Batch) -> Tensor:
+        return self.predict_with_vectors(batch)[0]
+
+    @torch.inference_mode()
+    def predict_with_vectors(self, batch: Batch) -> tuple[Tensor, Tensor]:
         if self.model.training:  # `eval` visits all modules, which takes the host as long as many kernel launches
             self.model.eval()
         device, biaffine = self.model.device, self.model.biaffine
         T, N = batch.words.shape
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.bf16):
-            head, tail = self.model.project(TensorBatch.from_batch(batch, device), list(self.iter_slices(batch)))
+            h = self.model.encode(TensorBatch.from_batch(batch, device), list(self.iter_slices(batch)))
+            head, tail = self.model.project(h)
             P = torch.zeros(T, N, N, len(self.model.labels), device=device)
             for group, n in bucket_tables(batch.lengths):
                 tables = group if isinstance(group, slice) else copy_to_device(group, device)
                 P[tables, :n, :n] = biaffine(head[tables, :n], tail[tables, :n]).float().softmax(-1)
-        return P
+        return P, h
 
     def iter_slices(self, batch: Batch) -> Iterator[tuple[slice, int]]:
         """Yield the slices of the batch, halved or quartered on a GPU with little memory."""
@@ -120,16 +126,16 @@ class TorchEngine(Engine):
             for start in range(windows.start, windows.stop, step):
                 yield slice(start, min(start + step, windows.stop)), n_tokens
 
-    def start(self, batch: Batch) -> PendingTables:
+    def start(self, batch: Batch, *, vectors: bool = False) -> PendingTables:
         if self._stream is None:
-            return super().start(batch)
+            return super().start(batch, vectors=vectors)
         self._stream.wait_stream(torch.cuda.default_stream(self.model.device))  # the weights may just have changed
         with torch.cuda.stream(self._stream):
-            P = self.predict_tables(batch)
+            result = self.predict_with_vectors(batch) if vectors else self.predict_tables(batch)
             computed = self._stream.record_event()
 
-        def wait() -> Tensor:
+        def wait() -> Any:
             computed.synchronize()
-            return P
+            return result
 
         return PendingTables(wait)

@@ -16,9 +16,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from unire.decoding.coreference import CoreferenceScorer
 from unire.errors import UnireError, describe_error, shorten
 from unire.files import replace_atomically
-from unire.hub.model_dir import WEIGHTS, ModelDir, ensure_writable, write_model_config
+from unire.hub.model_dir import COREFERENCE, WEIGHTS, ModelDir, ensure_writable, write_model_config
 from unire.model_files import read_tensor_locations
 from unire.models.encoder import check_encoder, limit_sizes, max_input_tokens
 from unire.models.unire import UniRE
@@ -35,6 +36,7 @@ __all__ = [
     "read_tensors",
     "save_checkpoint",
     "write_checkpoint",
+    "write_scorer",
     "write_tensors",
 ]
 
@@ -113,6 +115,8 @@ def write_checkpoint(model: UniRE, folder: Path) -> Iterator[Path]:
     try:
         with replace_atomically(folder, directory=True) as temporary:
             yield temporary
+            if model.coreference is not None:
+                write_scorer(model.coreference, temporary / COREFERENCE)
             write_model_config(temporary, model.config, model.labels)
             (temporary / "tokenizer.json").write_text(model.tokenizer.to_str(), encoding="utf-8")
     except OSError as error:
@@ -126,6 +130,8 @@ def load_checkpoint(source: str | Path) -> UniRE:
             model = UniRE(model_dir.config, model_dir.labels, model_dir.tokenizer).eval()
             check_encoder(model.encoder, model.tokenizer, model.config.spec, max_input_tokens(model.encoder))
         load_weights(model, model_dir.path)
+        n_types, n_hidden = len(model.labels.entity_types), model.encoder.config.hidden_size
+        model.coreference = CoreferenceScorer.find(model_dir.path, n_types, n_hidden)
     return model
 
 
@@ -164,6 +170,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         path.chmod(0o644)  # safetensors lets only the owner read
     except SafetensorError as error:
         raise OSError(str(error)) from None
+
+
+def write_scorer(scorer: CoreferenceScorer, path: Path) -> None:
+    """Write the weights of a coreference scorer, which are small, in half precision."""
+    write_tensors(path, {name: torch.from_numpy(weight).half() for name, weight in scorer.weights.items()})
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

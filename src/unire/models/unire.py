@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unire.config import ModelConfig
+from unire.decoding.coreference import CoreferenceScorer
 from unire.hub.model_dir import push_to_hub
 from unire.labels import LabelSpace
 from unire.models.batch import TensorBatch
@@ -117,18 +118,19 @@ class UniRE(nn.Module):
         self.head_mlp = MLP(n_hidden, head.d, head.mlp_dropout)
         self.tail_mlp = MLP(n_hidden, head.d, head.mlp_dropout)
         self.biaffine = Biaffine(head.d, len(labels))
+        self.coreference: CoreferenceScorer | None = None
+        """Trained on top of the finished model; see `unire.training.coreference`."""
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """The scores g of every cell: [T, N, N, |Y|]. Padding holds arbitrary values.
 
         The paper's dropout of g serves L_entry alone, so it is in `losses.compute_losses`.
         """
-        logits: Tensor = self.biaffine(*self.project(batch))
+        logits: Tensor = self.biaffine(*self.project(self.encode(batch)))
         return logits
 
-    def project(self, batch: TensorBatch, slices: Slices = ()) -> tuple[Tensor, Tensor]:
-        """h^head and h^tail of every word: twice [T, N, d]."""
-        h = self.encode(batch, slices)
+    def project(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """h^head and h^tail of every word: [T, N, n_hidden] → twice [T, N, d]."""
         return self.head_mlp(h), self.tail_mlp(h)
 
     def encode(self, batch: TensorBatch, slices: Slices = ()) -> Tensor:

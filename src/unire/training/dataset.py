@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from unire.config import EncoderSpec
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.extractor import notes_of
 from unire.labels import LabelSpace
 from unire.models.losses import IGNORED
 from unire.tables import fill_sentence, list_spanning
@@ -82,7 +81,7 @@ class TrainingSet:
             self.notes.update(reason for _, reason in list_spanning(document))
             for group in window_builder.build([document], index):
                 self.groups.append(group)
-                self.notes.update(notes_of(group))
+                self.notes.update(group.notes)
                 for table in group.table_spans:
                     filled = fill_sentence(document.sentences[table.sentence], labels, table.start, table.end)
                     self._gold[table.document, table.start] = filled.labels.astype(smallest)

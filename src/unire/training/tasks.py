@@ -35,6 +35,7 @@ from unire.models.losses import LOSSES, TableWeights, compute_losses
 from unire.models.unire import UniRE
 from unire.training.callbacks import TrainState
 from unire.training.config import TrainingConfig
+from unire.training.coreference import has_clusters, train_coreference
 from unire.training.dataset import GoldBatch, TrainingSet, TrainingStep
 from unire.training.optimizer import build_optimizer, build_schedule
 from unire.training.trainer import Evaluation, Task, use_bf16
@@ -186,7 +187,10 @@ class TableTask(Task):
         return sum(parts[1:], start=parts[0])
 
     def tune(self) -> None:
-        """Fit on dev, after training: α, the relation odds, and the calibration of probabilities."""
+        """Fit on dev, after training: α, the relation odds, and the calibration of probabilities.
+
+        If the training data has clusters, also train the coreference scorer, which the main process alone needs.
+        """
         config, extractor = self.config, self.extractor
         extractor.config = self.model.config
         if config.tunes and (documents := self._tuning_documents()):
@@ -199,6 +203,12 @@ class TableTask(Task):
             extractor.config = with_thresholds(extractor, self.dev)
         (self.model.config,) = broadcast_object_list([extractor.config])  # GPUs may differ in a last digit
         extractor.config = self.model.config
+        if has_clusters(self.documents) and self.accelerator.is_main_process:
+            self.model.coreference, facts = train_coreference(
+                extractor, self.documents, {"dev": self.dev}, seed=config.seed
+            )
+            provenance = {**self.model.config.provenance, "coreference": facts}
+            self.model.config = extractor.config = self.model.config.with_(provenance=provenance)
 
     def _tuning_documents(self) -> Sequence[Document]:
         """The documents on which α and the relation odds are tuned."""

@@ -64,6 +64,16 @@ class WindowGroup:
     unknown_words: int = 0
     """Words for which the tokenizer has no token; they are read as the unknown token."""
 
+    @property
+    def notes(self) -> dict[str, int]:
+        """What needed special care, counted, in words for the user."""
+        notes = {
+            "sentence longer than the encoder, stitched": self.stitched_sentences,
+            "sentence larger than a table, split": self.split_sentences,
+            "word without a token, read as unknown": self.unknown_words,
+        }
+        return {what: count for what, count in notes.items() if count}
+
 
 class WindowBuilder:
     """Builds the windows of documents.

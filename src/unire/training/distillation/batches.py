@@ -16,7 +16,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from unire.documents import Document
 from unire.errors import UnireError
-from unire.extractor import notes_of
 from unire.tables import TableSpan
 from unire.training.callbacks import SIGNALS
 from unire.training.config import TrainingConfig
@@ -226,7 +225,7 @@ class DistillationBatches(Dataset[Chunk]):
             passages = window_builder.build(documents)
             if window_builder is self.window_builders[0]:
                 for passage in passages:
-                    notes.update(notes_of(passage))
+                    notes.update(passage.notes)
             batches = bucket_groups(
                 passages,
                 max_cells=self.config.max_cells,

@@ -14,7 +14,6 @@ from tokenizers import Tokenizer
 
 from unire.config import EncoderSpec
 from unire.documents import Document, Entity, Sentence
-from unire.extractor import notes_of
 from unire.labels import LabelSpace
 from unire.models.batch import Tensors
 from unire.tables import REFLEXIVE, TWO_LABELS, TableSpan, list_spanning
@@ -119,7 +118,7 @@ class SentenceReader:
             for group in self.window_builder.build([document], index):
                 (span,) = group.table_spans
                 if notes is not None:
-                    notes.update(notes_of(group))
+                    notes.update(group.notes)
                 yield TokenizedSentence(span, group, np.diff(bounds[span.start : span.end + 1]))
 
 
