@@ -102,6 +102,9 @@ def test_pronouns_name_nothing():
          {"NLI": "natural language inference"}),
         ("(NER) x) ( [", {}),
         ("word error\nrate (WER)", {}),
+        ("a classification model (CAT)", {}),
+        ("long short-term memory networks (LSTM)", {"LSTM": "long short-term memory networks"}),
+        ("a Simplified Tracking architecture (SimTrack)", {"SimTrack": "Simplified Tracking architecture"}),
     ],
 )  # fmt: skip
 def test_a_text_defines_its_acronyms(text, acronyms):

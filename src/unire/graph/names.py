@@ -168,13 +168,15 @@ def _match_long_form(short: str, before: str) -> str:
     """The end of `before` that an acronym stands for; empty if there is none.
 
     Either its words begin with the letters of the acronym, or it is the shortest end with these letters in order, the
-    first of them at the start of a word.
+    first of them at the start of a word. The letters are in several words: "classification model (CAT)" explains
+    nothing.
     """
     letters = [letter for letter in short.casefold() if letter.isalnum()]
     starts = [match.start() for match in WORD.finditer(before)][-len(letters) :]
     if [before[start].casefold() for start in starts] == letters and _starts_name(before, starts[0]):
         return before[starts[0] :]
     i = len(before)
+    last = 0
     for k in range(len(short) - 1, -1, -1):
         letter = short[k].casefold()
         if not letter.isalnum():
@@ -184,9 +186,10 @@ def _match_long_form(short: str, before: str) -> str:
             i -= 1
         if i < 0:
             return ""
+        last = last or i
     long = before[i:]
-    # a long form of one word, or one that holds the acronym itself, explains nothing
-    return long if " " in long.strip() and short not in long.split() and len(long) > len(short) else ""
+    # one that holds the acronym itself explains nothing either
+    return long if not before[i:last].isalnum() and short not in long.split() and len(long) > len(short) else ""
 
 
 def _starts_name(text: str, i: int) -> bool:
