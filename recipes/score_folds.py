@@ -17,7 +17,7 @@ from unire import Extractor, formats
 from unire.analysis.splits import read_folds, split_folds
 from unire.evaluation.scorer import score
 from unire.evaluation.scores import Protocol
-from unire.training.train import over_folds
+from unire.training.cross_validation import over_folds
 
 
 def main(data: str, folds: str, models: str) -> None:

@@ -33,7 +33,7 @@ _HOMES = {
     "UnireError": "unire.errors",
     "adapt": "unire.training.adaptation.adapt",
     "calibrate": "unire.evaluation.tuning",
-    "cross_validate": "unire.training.train",
+    "cross_validate": "unire.training.cross_validation",
     "distill": "unire.training.distillation.distill",
     "evaluate": "unire.evaluation.evaluate",
     "evaluate_oracle": "unire.evaluation.evaluate",
@@ -120,11 +120,12 @@ if TYPE_CHECKING:
     from unire.suggestions import Suggestion, suggest, write_tasks
     from unire.training.adaptation.adapt import AdaptationConfig, adapt
     from unire.training.config import TrainingConfig
+    from unire.training.cross_validation import cross_validate
     from unire.training.distillation.distill import DistillConfig, distill
     from unire.training.distillation.teach import teach
     from unire.training.markers.relabel import relabel
     from unire.training.markers.train import train_markers
-    from unire.training.train import cross_validate, train
+    from unire.training.train import train
 
 
 def __getattr__(name: str) -> Any:

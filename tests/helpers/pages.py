@@ -115,7 +115,8 @@ def shorten(text: str) -> str:
     text = re.sub(r"(epochs[ =])\d+", r"\g<1>2", text)
     if "unire train" in text and "--epochs" in text:
         text = re.sub(r"(--epochs 2)", r"\1 --set evaluate_after=0 --set evaluate_every=1", text)
-    return re.sub(r"--minutes \d+", "--max-steps 2 --batch-tokens 512 --length 64", text)
+    limit = "--max-steps 2 --batch-tokens 512 --length 64" if "unire adapt" in text else "--minutes 0.02"
+    return re.sub(r"--minutes \d+", limit, text)
 
 
 def check_output(printed: str, shown: str, where: str) -> None:

@@ -16,10 +16,11 @@ from unire.errors import UnireError
 from unire.hub.model_dir import ModelDir, fingerprint
 from unire.training import train as train_module
 from unire.training.callbacks import Callback
+from unire.training.cross_validation import cross_validate
 from unire.training.distillation import distill as distilling
 from unire.training.resume import CheckpointManager, is_finished
 from unire.training.tasks import TableTask
-from unire.training.train import cross_validate, train
+from unire.training.train import train
 
 
 @pytest.fixture

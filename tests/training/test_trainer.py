@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,9 +31,10 @@ from unire.models.cuda_graphs import GraphRunner
 from unire.models.encoder import load_encoder, supports_position_ids
 from unire.training.callbacks import SIGNALS, Callback, Interrupt
 from unire.training.config import TrainingConfig
-from unire.training.optimizer import build_schedule, rate_at
+from unire.training.cross_validation import cross_validate
+from unire.training.optimizer import TrainingBudget, build_schedule, rate_at
 from unire.training.tasks import TableTask, to_tensors
-from unire.training.train import cross_validate, init_model, train
+from unire.training.train import init_model, train
 from unire.training.trainer import Trainer
 from unire.windows.collator import Batch
 
@@ -544,3 +546,59 @@ def test_a_head_is_kept_with_its_own_labels_and_size_alone(few, scierc_labels, e
             train(tmp_path / "model", few, labels=labels, config=replace(config, **changes), out=tmp_path / "further")
     with pytest.raises(UnireError, match="not a unire model"):
         TrainingConfig.further(encoder)
+
+
+@pytest.mark.parametrize(("after", "every"), [(0, 1), (0, 3), (4, 1), (5, 5), (4, 5), (9, 4)])
+def test_without_a_time_limit_dev_is_scored_in_every_nth_epoch(few, scierc_labels, encoder, after, every):
+    config = quick(epochs=20, evaluate_after=after, evaluate_every=every)
+    model = init_model(str(encoder), scierc_labels, config)
+    trainer = Trainer(TableTask(model, few, few, config, Accelerator(cpu=True)))
+    scored = []
+    for epoch in range(1, 21):
+        trainer.state.epoch, trainer.state.fraction = epoch, epoch / 20
+        if trainer._evaluation_due():
+            scored.append(epoch)
+        trainer.state.progress = trainer._progress()
+    assert scored == [epoch for epoch in range(1, 21) if epoch > after and epoch % every == 0]
+
+
+def test_a_time_limit_ends_the_training_within_an_epoch_and_scores_dev(
+    twenty, scierc_labels, encoder, tmp_path, monkeypatch
+):
+    """One minute, three seconds of which are reserved, with five seconds for every step."""
+    now = [1000.0]
+    monkeypatch.setattr("unire.training.optimizer.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Slow(Callback):
+        steps = 0
+
+        def on_step_end(self, state):
+            now[0] += 5
+            self.steps += 1
+
+    slow = Slow()
+    config = quick(epochs=500, batch_size=2, evaluate_after=400, evaluate_every=50)
+    options = {"labels": scierc_labels, "config": config, "callbacks": [slow]}
+    trained = train(encoder, twenty, dev=twenty, out=tmp_path / "model", minutes=1, **options)
+    assert slow.steps == 12
+    assert [record["epoch"] for record in trained.history if "dev" in record] == [len(trained.history)]
+    assert trained.dev is not None
+
+
+def test_with_a_time_limit_dev_is_scored_at_the_same_shares_of_the_training(few, scierc_labels, encoder):
+    config = quick(epochs=60, evaluate_after=29, evaluate_every=5)
+    model = init_model(str(encoder), scierc_labels, config)
+    trainer = Trainer(TableTask(model, few, few, config, Accelerator(cpu=True)), budget=TrainingBudget(10, epochs=60))
+    scored = []
+    for epoch in range(1, 13):  # there is time for 12 epochs instead of 60
+        trainer.state.epoch, trainer.state.fraction = epoch, epoch / 12
+        if trainer._evaluation_due():
+            scored.append(epoch)
+        trainer.state.progress = trainer._progress()
+    assert scored == [6, 7, 8, 9, 10, 11, 12]
+
+
+@pytest.mark.parametrize("minutes", [0, -1, float("nan")])
+def test_a_time_limit_must_be_positive(twenty, encoder, tmp_path, minutes):
+    with pytest.raises(UnireError, match="minutes must be"):
+        train(encoder, twenty, out=tmp_path / "model", minutes=minutes)

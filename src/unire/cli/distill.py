@@ -11,7 +11,6 @@ from unire.cli.console import ProgressMeter
 from unire.cli.options import INPUT, MODEL, OUTPUT, Device, Format, Json, option
 from unire.cli.training_options import (
     ENCODER,
-    TRAINING,
     config_from,
     distributed_errors,
     new_callbacks,
@@ -117,10 +116,7 @@ def distill(
     ] = None,
     preset: training_options.Preset = "best",
     epochs: training_options.Epochs = None,
-    minutes: Annotated[
-        float | None,
-        option("--minutes", metavar="M", help="Stop at the end of the epoch that exceeds M minutes.", panel=TRAINING),
-    ] = None,
+    minutes: training_options.Minutes = None,
     batch_size: training_options.BatchSize = None,
     lr: training_options.Lr = None,
     head_lr: training_options.HeadLr = None,

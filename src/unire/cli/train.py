@@ -47,6 +47,7 @@ def train(
     ] = False,
     preset: training_options.Preset = "best",
     epochs: training_options.Epochs = None,
+    minutes: training_options.Minutes = None,
     batch_size: training_options.BatchSize = None,
     lr: training_options.Lr = None,
     head_lr: training_options.HeadLr = None,
@@ -143,6 +144,7 @@ def train(
         "config": config,
         "data": [str(path) for path in data],
         "resume": resume,
+        "minutes": minutes,
         "save_every_epochs": save_every_epochs,
         "save_every_minutes": save_every_minutes,
     }
@@ -182,8 +184,8 @@ def _train_folds(
     seed = shared["config"].seed
     ids = draw_folds(documents, int(folds), seed) if folds.isdecimal() else read_folds(Path(folds))
     check_folds(out, len(ids), only, resume=shared["resume"])
+    from unire.training.cross_validation import cross_validate, over_folds
     from unire.training.distributed import is_main
-    from unire.training.train import cross_validate, over_folds
 
     def callbacks_for(number: int) -> list[Callback]:
         if not json and is_main():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import math
 import os
 import signal
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from unire.cli import console
 from unire.cli.options import INPUT, MODEL, OUTPUT, documents_from, flag, option
@@ -40,6 +41,7 @@ __all__ = [
     "HeadLr",
     "Layouts",
     "Lr",
+    "Minutes",
     "Patience",
     "Preset",
     "Resume",
@@ -90,6 +92,10 @@ Epochs = Annotated[
     _setting(
         "--epochs", "N", "Passes over the annotated data.", f"{BEST.epochs} in best, {PRESETS['paper'].epochs} in paper"
     ),
+]
+Minutes = Annotated[
+    float | None,
+    option("--minutes", metavar="M", min=0.0, help="Time limit, from loading to the last step.", panel=TRAINING),
 ]
 BatchSize = Annotated[
     int | None,
@@ -147,6 +153,8 @@ Tensorboard = Annotated[
 
 PROVENANCE_KEYS = ("encoder", "encoder_weights", "base", "adaptation", "distillation")
 """Parts of the provenance that are printed, if they are known."""
+LOG_LINE_SECONDS = 60.0
+"""Time between two lines about the progress, if the output is not a terminal."""
 ERROR_GRACE_SECONDS = 10.0
 """Time in which local rank 0 reports the same error, after which the launcher ends the other processes."""
 
@@ -243,19 +251,23 @@ def new_callbacks(json: bool, tensorboard: Path | None) -> list[Callback]:
 
 
 class TerminalCallback(Callback):
-    """A progress bar over the epochs, and a line per evaluation on dev."""
+    """A progress bar, a line per evaluation on dev and, if the output is a file, a line per minute."""
 
     def __init__(self) -> None:
         self._bar = Progress(
-            TextColumn("epoch"),
-            MofNCompleteColumn(),
+            TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[losses]}"),
+            TextColumn("{task.fields[now]}"),
             console=console.errors,
         )
+        self._epochs = 0
+        self._first: tuple[float, float] | None = None
+        """When the first step of this run ended, and the fraction of the training that was done then."""
+        self._announced = False
+        self._printed = 0.0
 
     def on_train_begin(self, info: Mapping[str, Any]) -> None:
         console.say(
@@ -267,21 +279,43 @@ class TerminalCallback(Callback):
             teachers = ", ".join(info["teachers"])
             console.say(f"{info['unlabelled documents']:,} unlabelled documents, teachers: {teachers}")
         console.print_notes(info["notes"])
-        self._task = self._bar.add_task("", total=info["epochs"], completed=info["epochs done"], losses="")
+        self._epochs = info["epochs"]
+        self._task = self._bar.add_task("", total=1.0, completed=0, epoch=f"{info['epochs done']}", now="")
         self._bar.start()
 
+    def on_stage(self, stage: str) -> None:
+        self._bar.update(self._task, now=stage)
+
     def on_step_end(self, state: TrainState) -> None:
-        self._bar.update(self._task, completed=state.epochs_done)
+        self._bar.update(self._task, completed=state.fraction, epoch=f"{math.ceil(state.epochs_done)}/{self._epochs}")
+        now = time.monotonic()
+        if self._first is None:
+            self._first, self._printed = (now, state.fraction), now
+            return
+        rate = (state.fraction - self._first[1]) / (now - self._first[0])
+        left = _describe_seconds((1 - state.fraction) / rate) if rate > 0 else "unknown"
+        if not self._announced:
+            console.say(f"the training takes about {left}, up to {self._epochs} epochs of {state.epoch_steps} steps")
+            self._announced = True
+        elif not console.errors.is_terminal and now - self._printed >= LOG_LINE_SECONDS:
+            console.say(f"{state.fraction:.0%} done, epoch {math.ceil(state.epochs_done)}, about {left} left")
+            self._printed = now
 
     def on_epoch_end(self, record: Mapping[str, Any]) -> None:
         losses = "  ".join(f"L_{name[:3]} {value:.4f}" for name, value in record["loss"].items())
-        self._bar.update(self._task, losses=losses)
+        self._bar.update(self._task, now=losses)
         if "dev" in record:
             ent, rel = record["dev"]["ent"], record["dev"]["rel"]
             console.say(f"epoch {record['epoch']:>4}  {losses}  dev Ent {100 * ent:.1f}  Rel {100 * rel:.1f}")
 
     def on_train_end(self) -> None:
         self._bar.stop()
+
+
+def _describe_seconds(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
 def stopped(number: int = signal.SIGINT) -> typer.Exit:
@@ -316,6 +350,8 @@ def report(trained: TrainResult, out: Path, notes: Mapping[str, int], json: bool
         console.say((name, "bold"), fitted, to=console.out)
         console.print_scores(part)
     if trained.interrupted:
-        console.say("interrupted; the best model so far is in ", (str(out), "bold"), "; continue with --resume")
+        scored = any("dev" in record for record in trained.history)
+        which = "best model so far" if scored else "latest model, never scored on dev,"
+        console.say(f"interrupted; the {which} is in ", (str(out), "bold"), "; continue with --resume")
     else:
         console.say("model in ", (str(out), "bold"))

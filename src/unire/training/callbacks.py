@@ -30,6 +30,8 @@ class TrainState:
     """Completed steps of all epochs."""
     fraction: float = 0.0
     """The fraction of the training that is done, by epochs, steps or time."""
+    progress: float = 0.0
+    """Where in the schedule of evaluations the last epoch ended, in epochs."""
     losses: list[float] = field(default_factory=list)
     """Sums of the losses over the steps of the present epoch, when the latest checkpoint was written."""
     best: float | None = None
@@ -64,6 +66,13 @@ class Callback:
                 `documents`, `sentences`, `dev documents`, `parameters`, `device`, `processes` and `notes` (counts of
                 what tables cannot hold). Distillation adds `teachers` and `unlabelled documents`. Masked-language
                 modelling has `parameters` and `device`.
+        """
+
+    def on_stage(self, stage: str) -> None:
+        """Something that is no step begins, for example scoring or tuning on dev.
+
+        Args:
+            stage: What it is, for a progress bar.
         """
 
     def on_step_end(self, state: TrainState) -> None:
@@ -112,6 +121,10 @@ class CallbackList(Callback):
     def on_train_begin(self, info: Mapping[str, Any]) -> None:
         for callback in self.callbacks:
             callback.on_train_begin(info)
+
+    def on_stage(self, stage: str) -> None:
+        for callback in self.callbacks:
+            callback.on_stage(stage)
 
     def on_step_end(self, state: TrainState) -> None:
         for callback in self.callbacks:

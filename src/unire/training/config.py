@@ -48,6 +48,8 @@ class TrainingConfig:
     """Dropout behind the two MLPs."""
     keep_head: bool = False
     """Whether to continue with the head of a trained model, instead of a new one."""
+    frozen: float = 0.0
+    """Share of the encoder's layers, from the lowest one, that stay as they are. The embeddings then do so too."""
     case_marks: bool = False
     """Whether an uncased encoder gets a token that marks capitals after each word that has some."""
     constraints: bool = False
@@ -183,6 +185,7 @@ RANGES = {
     **dict.fromkeys(("lr", "head_lr", "eps", "clip", "alpha", "relation_odds"), POSITIVE),
     **dict.fromkeys(("mlp_dropout", "logit_dropout", "beta1", "beta2", "warmup"), FRACTION),
     "layer_decay": Range(0, 1, with_low=False, with_high=True),
+    "frozen": Range(0, 1, with_high=True),
     "seed": Range(0, 2**32),
 }
 

@@ -31,6 +31,7 @@ from unire.inference.torch_engine import TorchEngine
 from unire.models.batch import TensorBatch, Tensors, move_tensors, pin_tensors
 from unire.models.cuda_graphs import GraphRunner
 from unire.models.encoder import supports_position_ids
+from unire.models.frozen_layers import FrozenLayers
 from unire.models.losses import LOSSES, TableWeights, compute_losses
 from unire.models.unire import UniRE
 from unire.training.callbacks import TrainState
@@ -90,6 +91,7 @@ class TableTask(Task):
             padding=padding,
             max_padding=max_padding,
         )
+        self._frozen = FrozenLayers(self.model.encoder, config.frozen) if config.frozen else None
         self.ddp_model, self.optimizer = self.accelerator.prepare(self.model, build_optimizer(self.model, config))
         self.schedule = build_schedule(self.optimizer, config)
         self.backward_batch = GraphRunner(self._backward_batch, device, capture=capture)
@@ -213,6 +215,11 @@ class TableTask(Task):
     def _tuning_documents(self) -> Sequence[Document]:
         """The documents on which α and the relation odds are tuned."""
         return self.dev
+
+    def release(self) -> None:
+        """Return the model as a user expects it, after training and scoring."""
+        if self._frozen is not None:
+            self._frozen.close()
 
     # Output
 

@@ -1,14 +1,12 @@
-"""Training in one call: `train` trains, tunes, scores and saves a model, `cross_validate` one model per fold."""
+"""Training in one call: `train` trains, tunes, scores and saves a model."""
 
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 from accelerate import Accelerator
@@ -16,14 +14,11 @@ from accelerate.utils import set_seed
 
 import unire
 from unire.analysis.checks import count_types
-from unire.analysis.splits import Fold
 from unire.config import HeadConfig, ModelConfig
 from unire.decoding.decoders import default_alpha
 from unire.documents import Document
-from unire.errors import UnireError, fits
-from unire.evaluation.scorer import score
-from unire.evaluation.scores import Average, Scores
-from unire.extractor import Extractor
+from unire.errors import POSITIVE, UnireError, check_ranges, fits
+from unire.evaluation.scores import Scores
 from unire.hub.model_dir import ModelDir, is_model_dir
 from unire.labels import LabelSpace
 from unire.model_files import load_json
@@ -32,26 +27,20 @@ from unire.models.unire import UniRE
 from unire.output_files import locks_output
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import PRESETS, TrainingConfig
-from unire.training.distributed import new_accelerator
+from unire.training.distributed import new_accelerator, require_single_process
 from unire.training.optimizer import TrainingBudget
 from unire.training.resume import (
-    check_folds,
     check_training_folder,
     fingerprint,
-    fold_folder,
-    has_checkpoint,
-    is_finished,
 )
 from unire.training.tasks import TableTask
 from unire.training.trainer import Trainer, use_bf16
 
 __all__ = [
     "TrainResult",
-    "cross_validate",
     "encoder_provenance",
     "init_model",
     "init_training",
-    "over_folds",
     "portable_config",
     "train",
     "train_and_save",
@@ -106,6 +95,7 @@ def train(
     data: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
     resume: bool = False,
+    minutes: float | None = None,
     save_every_epochs: int | None = None,
     save_every_minutes: float | None = 10.0,
 ) -> TrainResult:
@@ -127,6 +117,7 @@ def train(
         data: Names of the data files, for the model card.
         callbacks: Called in the course of the training.
         resume: Continue an unfinished training with the same settings.
+        minutes: Time limit of the training, if it comes before the last epoch. The learning rates fall to zero by then.
         save_every_epochs: Write a checkpoint every N epochs.
         save_every_minutes: Write a checkpoint every N minutes; `None` for never.
 
@@ -139,6 +130,10 @@ def train(
     out = Path(out)
     check_training_folder(out, resume=resume)
     config = config or TrainingConfig.from_preset("best")
+    if minutes is not None:
+        check_ranges({"minutes": minutes}, {"minutes": POSITIVE}, "time limit")
+        require_single_process("training by the clock", "give epochs instead of minutes")
+    budget = TrainingBudget(minutes, epochs=config.epochs)  # loading takes from the time
     seen = [*documents, *dev, *test]
     labels = labels or (ModelDir.open(encoder).labels if config.keep_head else LabelSpace.learn(seen))
     labels.check([*dev, *test])
@@ -152,6 +147,7 @@ def train(
         test,
         callbacks=callbacks,
         resume=resume,
+        budget=budget,
         save_every_epochs=save_every_epochs,
         save_every_minutes=save_every_minutes,
     )
@@ -184,7 +180,7 @@ def train_and_save(
     *,
     callbacks: Sequence[Callback],
     resume: bool,
-    budget: TrainingBudget | None = None,
+    budget: TrainingBudget,
     save_every_epochs: int | None,
     save_every_minutes: float | None,
 ) -> TrainResult:
@@ -218,6 +214,7 @@ def train_and_save(
                 task.save_model(out, trainer.state, {}, interrupted=True)
     finally:
         trainer.callbacks.on_train_end()
+        task.release()
     return TrainResult(
         task.model,
         scores.get("dev"),
@@ -239,8 +236,11 @@ def _finish(
         trainer.save_checkpoint()
     try:
         with interrupt.immediate():
+            trainer.callbacks.on_stage("tuning on dev")
             task.tune()
-            scores = {"dev": task.score(task.dev), "test": task.score(test)}
+            scores = {"dev": task.score(task.dev)}
+            trainer.callbacks.on_stage("scoring test")
+            scores["test"] = task.score(test)
         task.save_model(out, trainer.state, scores)
     except BaseException as error:
         if alone:
@@ -356,95 +356,3 @@ def portable_config(config: Any) -> dict[str, Any]:
     """An encoder's configuration as plain JSON values, without the paths of this machine."""
     settings = json.loads(config.to_json_string(use_diff=False))
     return {key: value for key, value in settings.items() if key not in ("_name_or_path", "name_or_path")}
-
-
-# Cross-validation
-
-
-def cross_validate(
-    encoder: str | Path,
-    folds: Sequence[Fold],
-    *,
-    out: Path,
-    config: TrainingConfig,
-    only: Collection[int] = (),
-    callbacks_for: Callable[[int], Sequence[Callback]] = lambda number: (),
-    resume: bool = False,
-    **options: Any,
-) -> list[Scores]:
-    """Train a model per fold, in `out/fold-01` and so on, and score each on its fold's test documents.
-
-    >>> folds = list(split_folds(documents, draw_folds(documents, 10)))  # doctest: +SKIP
-    >>> scores = cross_validate("bert-base-uncased", folds, out=Path("models"), config=config)  # doctest: +SKIP
-
-    Args:
-        encoder: A pretrained encoder, by Hub name or folder.
-        folds: Training, dev and test documents of each.
-        out: The folder for the models; it may hold those of other folds.
-        config: How each model is trained.
-        only: Numbers of the folds to train, from 1. [default: all]
-        callbacks_for: Makes the callbacks of a fold, given its number from 1.
-        resume: Keep finished folds, and continue the one that was interrupted.
-        options: Passed on to `train`.
-
-    Returns:
-        The scores of each fold on its test documents.
-
-    Raises:
-        UnireError: There is no fold of a number in `only`, or the folder of a fold is not empty.
-        KeyboardInterrupt: A fold was interrupted; `resume` continues it.
-    """
-    check_folds(out, len(folds), only, resume=resume)  # before the first is trained
-    chosen = [
-        (number, fold, fold_folder(out, number))
-        for number, fold in enumerate(folds, start=1)
-        if not only or number in only
-    ]
-    results = []
-    for number, fold, folder in chosen:
-        unfinished = has_checkpoint(folder)
-        if resume and is_finished(folder) and not unfinished:
-            results.append(_score_again(folder, fold, encoder, config))
-            continue
-        trained = train(
-            encoder,
-            fold.train,
-            dev=fold.dev,
-            test=fold.test,
-            out=folder,
-            callbacks=callbacks_for(number),
-            resume=resume and unfinished,
-            config=config,
-            **options,
-        )
-        if trained.test is None:
-            raise KeyboardInterrupt(trained.stopped_by or signal.SIGINT)
-        results.append(trained.test)
-    return results
-
-
-def over_folds(results: Sequence[Scores], average: Average) -> dict[str, Any]:
-    """Mean precision, recall and F1 over folds, and the standard deviation of F1, as plain JSON values."""
-    row: dict[str, Any] = {"average": average}
-    for part in ("entities", "relations"):
-        folds = [replace(getattr(scores, part), average=average) for scores in results]
-        row[part] = {rate: mean(getattr(fold, rate) for fold in folds) for rate in ("precision", "recall", "f1")}
-        row[part]["deviation"] = stdev(fold.f1 for fold in folds)
-    return row
-
-
-def _score_again(folder: Path, fold: Fold, encoder: str | Path, config: TrainingConfig) -> Scores:
-    """The scores of a fold that an earlier run with the same settings has finished."""
-    extractor = Extractor.load(folder)
-    provenance = extractor.config.provenance
-    same = {
-        "config": provenance.get("config") == asdict(config),
-        "encoder": provenance.get("encoder") == encoder_provenance(str(encoder))["encoder"],
-        "data": provenance.get("fingerprint") == fingerprint(fold.train, fold.dev),
-    }
-    if other := [what for what, equal in same.items() if not equal]:
-        raise UnireError(
-            f"the model in {str(folder)!r} was trained with another {other[0]}; resume with the same settings, "
-            "or give a new folder"
-        )
-    return score(fold.test, extractor.annotate(fold.test), extractor.labels)

@@ -32,6 +32,10 @@ __all__ = ["Evaluation", "Task", "Trainer", "use_bf16"]
 
 LOG_SECONDS = 5.0
 """Time between two calls of `on_log`."""
+FIRST_SAVE_SECONDS = 60.0
+"""Time before the first checkpoint, if checkpoints are written by time at all."""
+MAX_EVALUATION_SHARE = 0.15
+"""Share of the time that scoring dev may take, if the time is limited. The last epoch is scored all the same."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,7 @@ class Trainer:
         self.state = TrainState()
         self.best_weights: dict[str, Tensor] | None = None
         """Those of the epoch with the best score on dev."""
+        self._evaluation_seconds = 0.0
         self._saved: tuple[int, int] | None = None
         """Steps and epochs of the last checkpoint of this run."""
 
@@ -195,7 +200,8 @@ class Trainer:
     def _run_epochs(self, interrupt: Interrupt) -> None:
         state, task, budget = self.state, self.task, self.budget
         self.callbacks.on_train_begin({**task.run_info(), "epochs": task.epochs, "epochs done": state.epoch})
-        saved = logged = budget.seconds
+        logged = budget.seconds
+        saved = logged - max(0.0, self.save_every_seconds - FIRST_SAVE_SECONDS)
 
         def out_of_time() -> bool:
             interrupt.check()
@@ -204,7 +210,7 @@ class Trainer:
         while not self._is_finished() and not self._out_of_patience():
             for step in self._fetch_steps(interrupt):
                 budget.start()
-                if task.epochs is None and self._fraction() >= 1:
+                if self._is_out_of_time():
                     break
                 self._take_step(step, out_of_time, interrupt)
                 self.callbacks.on_step_end(state)
@@ -252,16 +258,18 @@ class Trainer:
 
     def _end_epoch(self, interrupt: Interrupt) -> None:
         state, task, position = self.state, self.task, self.state.position
-        loss = task.mean_loss(state.epoch_steps or 1)
+        loss = task.mean_loss(position or 1)
         state.epoch += 1
         state.position = 0
+        state.fraction = self._fraction()
         if not all(map(math.isfinite, loss.values() if isinstance(loss, dict) else [loss])):
             raise UnireError(
                 f"the loss of epoch {state.epoch} is not a number; lower the learning rate, or turn bf16 off"
             )
         record: dict[str, Any] = {"epoch": state.epoch, "loss": loss}
-        due = state.epoch > task.evaluate_after and state.epoch % task.evaluate_every == 0
-        if due or self._is_finished():
+        if self._evaluation_due() or self._is_finished():
+            self.callbacks.on_stage("scoring dev")
+            began = self.budget.seconds
             try:
                 with interrupt.immediate() if self._is_alone else nullcontext():
                     evaluation = task.evaluate()
@@ -269,11 +277,25 @@ class Trainer:
                 state.epoch, state.position = state.epoch - 1, position
                 raise
             self._keep_best(evaluation, record)
+            self._evaluation_seconds += self.budget.seconds - began
+            state.fraction = self._fraction()  # the time may have ended meanwhile
+        state.progress = self._progress()
         task.loss_sums.zero_()
         state.history.append(record)
         self.callbacks.on_epoch_end(record)
         if self.save_every_epochs is not None and state.epoch % self.save_every_epochs == 0:
             self.save_checkpoint()
+
+    def _progress(self) -> float:
+        """Completed epochs; where time ends the training first, the share of it that is over, of all epochs."""
+        return max(self.state.epoch, self.state.fraction * (self.task.epochs or 0))
+
+    def _evaluation_due(self) -> bool:
+        """Whether the schedule has an evaluation between the end of the epoch before and now, and there is time."""
+        if self.budget.minutes and self._evaluation_seconds > MAX_EVALUATION_SHARE * self.budget.seconds:
+            return False
+        every, last = self.task.evaluate_every, max(self.state.progress, self.task.evaluate_after)
+        return self._progress() // every > last // every
 
     def _keep_best(self, evaluation: Evaluation | None, record: dict[str, Any]) -> None:
         """Record the scores of the present weights on dev, and keep a copy if they are the best so far."""
@@ -296,12 +318,15 @@ class Trainer:
         """The fraction of the training that is done."""
         return self.budget.fraction(self.state.step, self.state.epochs_done)
 
+    def _is_out_of_time(self) -> bool:
+        """Whether to end the epoch before its next step. An epoch has one step at least."""
+        return (self.task.epochs is None or self.state.position > 0) and self._fraction() >= 1
+
     def _is_finished(self) -> bool:
-        """Whether this was the last epoch. If the time ends within an epoch, the epoch is completed, also on resume."""
-        if self.task.epochs is not None and self.state.position:
-            return False
-        done = self._fraction() if self.task.epochs is None else self.state.fraction
-        return done >= 1 or (self.task.epochs is not None and self.state.epoch >= self.task.epochs)
+        """Whether this was the last epoch."""
+        if self.task.epochs is None:
+            return self._fraction() >= 1
+        return self.state.position == 0 and (self.state.fraction >= 1 or self.state.epoch >= self.task.epochs)
 
     def _out_of_patience(self) -> bool:
         state, task = self.state, self.task

@@ -210,7 +210,7 @@ def test_labels_in_another_order_are_put_in_the_students(teacher, encoder, twent
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"entity_types": ("Task",)}, "entity types"),
+        ({"entity_types": ("Task",), "generic": frozenset()}, "entity types"),
         ({"relation_types": ("COMPARE", "CONJUNCTION")}, "relation types"),
         ({"symmetric": frozenset()}, "symmetric relations"),
     ],

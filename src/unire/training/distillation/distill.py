@@ -74,7 +74,7 @@ class DistillConfig:
     documents: int | None = None
     """Use only this many documents, from the start of the corpus. [default: all]"""
     minutes: float | None = None
-    """Time limit. Training ends with the epoch in which the time is over."""
+    """Time limit. The learning rates fall to zero by then."""
 
     def __post_init__(self) -> None:
         check_kinds(type(self), vars(self), "distillation setting")
