@@ -155,6 +155,18 @@ def test_an_entity_tells_its_type_score_and_relations(visit):
     assert note.count() == 0
 
 
+def test_mentions_of_one_thing_are_framed_and_named_together(visit):
+    words = ["Ada", "Lovelace", "wrote", "it", ".", "She", "met", "Mary", ";", "Ada", "left", "."]
+    entities = [(0, 2, "Person"), (5, 6, "Person"), (7, 8, "Person"), (9, 10, "Person")]
+    document = Document.from_words([words], entities, clusters=[[(0, 2), (5, 6), (9, 10)]])
+    page = visit([View(document)])
+    page.locator("[data-entity='1']").hover()
+    assert page.locator("mark.same").evaluate_all("all => all.map(mark => mark.dataset.entity)") == ["0", "1", "3"]
+    assert page.locator(".note:visible .aside").inner_text() == "also: Ada Lovelace, Ada"
+    page.locator("[data-entity='2']").hover()
+    assert page.locator("mark.same, .note .aside").count() == 0
+
+
 def test_no_name_of_an_arc_is_below_a_line(visit):
     """Names are above all lines of the document: whatever is at the middle of a name is that name."""
     n = 8

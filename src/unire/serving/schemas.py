@@ -231,6 +231,7 @@ class ViewAnswer(BaseModel):
 
     sentences: Annotated[list[dict[str, Any]], Field(description="Words and entities of each sentence.")]
     entities: Annotated[list[dict[str, Any]], Field(description="Entities, with their colours.")]
+    clusters: Annotated[list[list[str]], Field(description="The different texts of each coreference cluster.")]
     relations: Annotated[
         list[dict[str, Any]], Field(description="Relations; the two directions of a symmetric one are one.")
     ]

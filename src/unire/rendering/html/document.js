@@ -174,6 +174,14 @@ class DocumentView {
     this.arcs.point(relations);
     for (const item of this.items) item.classList.toggle("on", relations.includes(Number(item.dataset.relation)));
     this.note.replaceChildren();
+    this.together(null);
+  }
+
+  /** Frame the mentions of one thing: the entities of a coreference cluster. */
+  together(cluster) {
+    for (const mark of this.text.querySelectorAll("mark")) {
+      mark.classList.toggle("same", cluster !== null && this.data.entities[mark.dataset.entity].cluster === cluster);
+    }
   }
 
   over(target) {
@@ -181,11 +189,14 @@ class DocumentView {
     this.point(found.length ? found : this.kept ?? []);
     const mark = target.closest("mark:not(.off)");
     if (!mark) return;
-    const { text, label, colour, score } = this.data.entities[mark.dataset.entity];
+    const { text, label, colour, score, cluster } = this.data.entities[mark.dataset.entity];
+    const others = cluster === null ? [] : this.data.clusters[cluster].filter((name) => name !== text);
+    if (cluster !== null) this.together(cluster);
     const facts = [label, ...(score === null ? [] : [`score ${score.toFixed(2)}`]), counted(found.length, "relation", "relations")];
     this.note.replaceChildren(
       html("div", { class: "title" }, html("span", { class: `entity c${colour}` }, html("bdi", {}, text))),
       html("div", {}, facts.join(" · ")),
+      ...(others.length ? [html("div", { class: "aside" }, "also: ", ...others.flatMap((name, i) => [i ? ", " : "", html("bdi", {}, name)]))] : []),
     );
     this.place(mark);
   }

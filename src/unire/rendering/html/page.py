@@ -191,7 +191,7 @@ def _encode_label(label: str, palette: Palette) -> Json:
 def encode_document(
     view: View, labels: LabelSpace | None, palette: Palette, cells: Container[int] | None = None
 ) -> Json:
-    """Encode the entities, the relations, and the tables of the sentences.
+    """Encode the entities, their coreference clusters, the relations, and the tables of the sentences.
 
     The two directions of a symmetric relation are one relation. `positions` are those in `document.relations`.
 
@@ -203,11 +203,21 @@ def encode_document(
     """
     document = view.document
     place = {entity: i for i, entity in enumerate(document.entities)}
+    cluster = {span: number for number, spans in enumerate(document.clusters) for span in spans}
     groups = [(document.relations[positions[0]], positions) for positions in merge_symmetric(document.relations)]
     return {
         "entities": [
-            {"text": escape_controls(e.text), **_encode_label(e.label, palette), "score": _round(e.score)}
+            {
+                "text": escape_controls(e.text),
+                **_encode_label(e.label, palette),
+                "score": _round(e.score),
+                "cluster": cluster.get((e.start, e.end)),
+            }
             for e in document.entities
+        ],
+        "clusters": [
+            list(dict.fromkeys(escape_controls(_text_of(document, span)) for span in spans))
+            for spans in document.clusters
         ],
         "relations": [
             {
@@ -221,6 +231,11 @@ def encode_document(
         ],
         "tables": [] if labels is None else [_encode_table(view, table, labels, cells) for table in view.tables],
     }
+
+
+def _text_of(document: Document, span: tuple[int, int]) -> str:
+    """The text of some words."""
+    return " ".join(document.text[document.offsets[span[0]][0] : document.offsets[span[1] - 1][1]].split())
 
 
 def _encode_table(view: View, table: SentenceTable, labels: LabelSpace, cells: Container[int] | None) -> Json:
