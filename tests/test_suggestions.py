@@ -189,6 +189,9 @@ def test_suggestions_are_corrected_and_come_back(
     ran = run("annotate", "suggest", texts, "--lines", "--count", 2, "--format", tool, "--out", out)
     assert ran.exit_code == 0, ran.output
     assert f"Wrote 2 sentences for {tool}" in ran.output
+    if tool == "labelstudio":  # nothing has been submitted yet
+        wrong = error("data", "convert", out, "--out", back)
+        assert "holds no document to read: 2 × task with predictions that nobody has annotated, left out" in wrong
     suggested = list(formats.read(out, tool, predicted=True))
     assert len(suggested) == 2
     assert run("data", "convert", correct(out), "--out", back).exit_code == 0

@@ -184,7 +184,7 @@ def read(
         limits=limits,
     )
     hint = f" (format guessed as {guessed}; give the format if that is wrong)" if guessed else ""
-    return _require_some(iter_limited(), path, failures, hint)
+    return _require_some(iter_limited(), path, failures, hint, options.notes)
 
 
 def _ignore(error: UnireError) -> None:
@@ -352,13 +352,14 @@ def get_format(format: str, choices: Iterable[str] = FORMATS) -> Format:
 
 
 def _require_some(
-    documents: Iterator[Document], path: Path, failures: list[UnireError], hint: str
+    documents: Iterator[Document], path: Path, failures: list[UnireError], hint: str, notes: Counter[str]
 ) -> Iterator[Document]:
     """Pass on the documents, and raise an error if there are none, with the first failure as the reason.
 
     An error before the first document may mean that the format was guessed wrongly: `hint` says so.
     """
     empty = True
+    before = Counter(notes)
     try:
         for document in documents:
             empty = False
@@ -370,7 +371,8 @@ def _require_some(
     if empty and failures:
         raise _nothing_read(path, failures[0], hint)
     if empty:
-        raise UnireError(f"{path} holds no document")
+        left_out = "; ".join(f"{count:,} × {note}" for note, count in (notes - before).items())
+        raise UnireError(f"{path} holds no document{left_out and f' to read: {left_out}'}")
 
 
 def _nothing_read(path: Path, failure: UnireError, hint: str) -> NothingReadError:
