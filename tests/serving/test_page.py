@@ -411,15 +411,15 @@ def test_a_phone_needs_no_sideways_scrolling(visit, science, scheme):
     assert note["x"] + note["width"] <= 390
 
 
-def test_what_is_copied_is_what_passes_the_filters(visit, in_the_box):
-    document = in_the_box.extract(FIRST)
+def test_what_is_copied_is_what_passes_the_filters(visit, bundled):
+    document = bundled.extract(FIRST)
     limit = round(max(relation.score for relation in document.relations) - 0.01, 2)
     kept = document.confident(limit)
     assert 0 < len(kept.relations) < len(document.relations)
-    with Running(in_the_box) as server:
+    with Running(bundled) as server:
         page = visit(at=server)
         type_text(page, FIRST)
-        wait_for_marks(page, wanted(in_the_box, FIRST))
+        wait_for_marks(page, wanted(bundled, FIRST))
         page.locator("#score").fill(str(limit))
         entities, relations = len(kept.entities), len(merge_symmetric(kept.relations))
         assert re.match(rf"{entities} entit\w+, {relations} relation", page.locator("#state").inner_text())
