@@ -17,6 +17,7 @@ from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.files import lock_folder, read_folder, replace_atomically
 from unire.hub.model_dir import ModelDir, copy_model, fingerprint
+from unire.models.unire import UniRE
 from unire.output_files import check_output_folder, lock_output, lock_path, locks_output
 
 HOLD = (
@@ -246,6 +247,19 @@ def test_a_model_that_was_moved_aside_is_loaded_and_nothing_is_renamed(random_mo
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("save", ["copy", "settings", "torch"])
+def test_saving_a_model_deletes_what_a_killed_save_has_left(exported, tmp_path, save):
+    saves = {
+        "copy": lambda out: copy_model(exported, out),
+        "settings": lambda out: Extractor.load(exported, alpha=2.0, engine="onnx").save(out),
+        "torch": lambda out: UniRE.from_pretrained(exported).save_pretrained(out),
+    }
+    (tmp_path / ".model.0123abcd.partial").mkdir()
+    (tmp_path / ".model.lock").write_text("process 1 on a since then (unire train)")
+    saves[save](tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 def test_a_model_that_is_being_saved_is_loaded_whole_and_every_save_succeeds(exported, twenty, tmp_path):
     """Hundreds of times, and always one version: configuration, weights and graph."""
     target, versions, expected = tmp_path / "model", [], {}

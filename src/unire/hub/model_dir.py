@@ -22,7 +22,7 @@ from unire.hub.client import download, upload
 from unire.hub.model_card import base_licence, model_card
 from unire.labels import LabelSpace
 from unire.model_files import load_json, load_tokenizer_file
-from unire.output_files import check_output_folder
+from unire.output_files import check_output_folder, lock_output
 
 __all__ = [
     "COREFERENCE",
@@ -90,7 +90,7 @@ class ModelDir:
             if out is None:
                 write_model_config(self.path, settings, self.labels)
                 return
-            with replace_atomically(out, directory=True) as temporary:
+            with lock_output(out), replace_atomically(out, directory=True) as temporary:
                 _copy_files(self.path, temporary)
                 write_model_config(temporary, settings, self.labels)
         except OSError as error:
@@ -120,7 +120,7 @@ def copy_model(source: Path, target: Path) -> None:
     """Copy a model directory. `target` must not exist, or be a model, which is replaced."""
     check_output_folder(target, replaceable=FILES)
     try:
-        with replace_atomically(target, directory=True) as temporary:
+        with lock_output(target), replace_atomically(target, directory=True) as temporary:
             _copy_files(source, temporary)
     except OSError as error:
         raise UnireError(f"the model cannot be written to {str(target)!r}: {error.strerror or error}") from None

@@ -23,6 +23,7 @@ from unire.hub.model_dir import COREFERENCE, WEIGHTS, ModelDir, ensure_writable,
 from unire.model_files import read_tensor_locations
 from unire.models.encoder import check_encoder, limit_sizes, max_input_tokens
 from unire.models.unire import UniRE
+from unire.output_files import lock_output
 
 __all__ = [
     "INT8_SUFFIX",
@@ -113,7 +114,7 @@ def write_checkpoint(model: UniRE, folder: Path) -> Iterator[Path]:
     """
     ensure_writable(folder)
     try:
-        with replace_atomically(folder, directory=True) as temporary:
+        with lock_output(folder), replace_atomically(folder, directory=True) as temporary:
             yield temporary
             if model.coreference is not None:
                 write_scorer(model.coreference, temporary / COREFERENCE)
