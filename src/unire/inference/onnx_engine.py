@@ -214,8 +214,8 @@ def _merge_tables(batch: Batch, runs: list[_Run], tables: Sequence[NDArray[np.fl
 
 
 def _merge_vectors(batch: Batch, runs: list[_Run], vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Copy the vectors of the words of the runs of a batch into one array."""
-    h = np.zeros((*batch.words.shape, vectors[0].shape[-1]), np.float32)
+    """Copy the vectors of the words of the runs of a batch into one array. Padding holds arbitrary values."""
+    h = np.empty((*batch.words.shape, vectors[0].shape[-1]), np.float32)
     for run, run_vectors in zip(runs, vectors, strict=True):
         h[run.tables, : run.n_words] = run_vectors
     return h
