@@ -95,7 +95,7 @@ Epochs = Annotated[
 ]
 Minutes = Annotated[
     float | None,
-    option("--minutes", metavar="M", min=0.0, help="Time limit, from loading to the last step.", panel=TRAINING),
+    option("--minutes", metavar="M", help="Time limit, from loading to the last step.", panel=TRAINING),
 ]
 BatchSize = Annotated[
     int | None,

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 
 from unire import __version__
 from unire.extractor import Extractor
+from unire.labels import LabelSpace
 from unire.serving.addresses import AllowedHosts, client_of
 from unire.serving.limits import ServingLimits
 from unire.serving.middleware import RequestMiddleware
@@ -115,7 +116,7 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
     @app.post(
         "/extract",
         dependencies=locks,
-        openapi_extra=_describe_body(ExtractRequest),
+        openapi_extra=_describe_body(ExtractRequest, service.extractor.labels),
         responses={200: {"model": Answer}, **PROBLEMS, **locked},
     )
     async def extract(request: Request) -> Response:
@@ -125,7 +126,7 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
     @app.post(
         "/view",
         dependencies=locks,
-        openapi_extra=_describe_body(ViewRequest),
+        openapi_extra=_describe_body(ViewRequest, service.extractor.labels),
         responses={200: {"model": ViewAnswer}, **PROBLEMS, **locked},
     )
     async def view(request: Request) -> Response:
@@ -174,9 +175,13 @@ async def _answer(service: Service, request: Request, kind: Any) -> Response:
     return Response(await service.answer(job, client, disconnected), media_type="application/json")
 
 
-def _describe_body(kind: Any) -> dict[str, Any]:
+def _describe_body(kind: Any, labels: LabelSpace) -> dict[str, Any]:
     """OpenAPI description of a body, which `parse_request` parses, because its errors do not quote the body."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": kind.model_json_schema()}}}}
+    schema = kind.model_json_schema()
+    for name, types in (("entities", labels.entity_types), ("relations", labels.relation_types)):
+        if name in schema["properties"]:
+            schema["properties"][name] |= {"items": {"type": "string", "enum": list(types)}, "minItems": 1}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def _require_key(key: str | None) -> list[Any]:
