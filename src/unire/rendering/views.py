@@ -14,7 +14,7 @@ from unire.decoding import decoders
 from unire.decoding.assemble import DocumentAssembler
 from unire.decoding.backend import to_float, to_host
 from unire.decoding.decoders import SPAN_DECODERS
-from unire.documents import Document
+from unire.documents import Document, restrict_clusters
 from unire.extractor import Extractor, OnBatch
 from unire.tables import TableSpan
 from unire.windows.collator import Batch
@@ -112,7 +112,7 @@ def _sentence_tables(extractor: Extractor, batch: Batch, P: Any) -> Iterator[Sen
 
 
 def decode_again(extractor: Extractor, view: View, alpha: float) -> View:
-    """Decode the same tables again with another α."""
+    """Decode the same tables again with another α. Clusters keep the mentions that are still found."""
     other = extractor.with_alpha(alpha)
     assembler = DocumentAssembler([view.document], extractor.labels)
     tables = []
@@ -121,7 +121,9 @@ def decode_again(extractor: Extractor, view: View, alpha: float) -> View:
             decoded = other.decode(table.P[None], [len(table.place)])
             assembler.add([replace(table.place, document=0)], decoded)
         tables.append(replace(table, alpha=None if table.alpha is None else alpha))
-    return View(assembler.documents()[0], view.gold, tuple(tables))
+    document = assembler.documents()[0]
+    clusters = restrict_clusters(view.document.clusters, {entity.span for entity in document.entities})
+    return View(replace(document, clusters=clusters), view.gold, tuple(tables))
 
 
 def gold_views(documents: Iterable[Document]) -> Iterator[View]:

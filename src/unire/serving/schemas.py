@@ -167,11 +167,14 @@ def _check_length(source: Source, what: str, limits: ServingLimits) -> None:
 # Answers
 
 
-class Mention(BaseModel):
+class MentionText(BaseModel):
     text: str
-    label: str
     char_start: int
     char_end: int
+
+
+class Mention(MentionText):
+    label: str
 
 
 class FoundEntity(Mention):
@@ -193,6 +196,7 @@ class TextDocument(BaseModel):
     text: str
     entities: list[FoundEntity]
     relations: list[FoundRelation]
+    clusters: list[list[MentionText]] | SkipJsonSchema[None] = None
 
 
 class WordsEntity(FoundEntity):
@@ -218,6 +222,7 @@ class WordsDocument(BaseModel):
     entities: list[WordsEntity]
     relations: list[WordsRelation]
     cuts: list[list[int] | None] | SkipJsonSchema[None] = None
+    clusters: list[list[list[int]]] | SkipJsonSchema[None] = None
 
 
 class Answer(BaseModel):
