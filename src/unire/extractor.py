@@ -331,13 +331,14 @@ class Extractor:
             A document for each document, with the same text and words.
         """
         # Within a run of chunks (`iter_runs`) the engine reads ahead, so the assembler holds several chunks.
-        assembler = StreamAssembler(self.labels, self.coreference)
+        scorer = self.coreference if self.engine.n_hidden else None
+        assembler = StreamAssembler(self.labels, scorer)
         with closing(to_chunk_source(documents)) as source:
             for chunks in iter_runs(source, chunk_characters(self._max_batch_tokens)):
                 try:
                     batches = self._iter_batches(chunks, assembler, batch_size, notes)
-                    for batch, result in self.engine.run(batches, vectors=self.coreference is not None):
-                        P, h = (result, None) if self.coreference is None else result
+                    for batch, result in self.engine.run(batches, vectors=scorer is not None):
+                        P, h = result if scorer else (result, None)
                         assembler.add(batch.table_spans, self.decode(P, batch.lengths), h)
                         if on_batch is not None:
                             on_batch(batch, P)
@@ -420,10 +421,9 @@ class Extractor:
 
     def __repr__(self) -> str:
         name = f" {self.model_dir.path.name!r}" if self.model_dir else ""
-        engine = type(self.engine).__name__
         decoder = f"{self.config.decoder}, α = {self.config.alpha:g}"
         types = f"{len(self.labels.entity_types)} entity types, {len(self.labels.relation_types)} relation types"
-        return f"<Extractor{name}: {engine}, decoder {decoder}, {types}>"
+        return f"<Extractor{name}: {type(self.engine).__name__}, decoder {decoder}, {types}>"
 
     def __copy__(self) -> Extractor:
         other = object.__new__(type(self))
