@@ -53,10 +53,12 @@ def memory_bytes() -> int:
     return physical
 
 
-def has_bf16() -> bool:
-    """Whether there is a GPU that computes in bf16, in hardware."""
+def has_bf16(device: str = "cuda") -> bool:
+    """Whether a device of this type computes in bf16, in hardware."""
     import torch
 
+    if device == "cpu":
+        return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
     return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
 
 

@@ -36,6 +36,7 @@ from unire.training.optimizer import TrainingBudget, build_schedule, rate_at
 from unire.training.tasks import TableTask, to_tensors
 from unire.training.train import init_model, train
 from unire.training.trainer import Trainer
+from unire.utils import has_bf16
 from unire.windows.collator import Batch
 
 QUICK = {"lr": 1e-3, "head_lr": 3e-3, "mlp_dropout": 0.0, "logit_dropout": 0.0, "evaluate_after": 0}
@@ -602,3 +603,19 @@ def test_with_a_time_limit_dev_is_scored_at_the_same_shares_of_the_training(few,
 def test_a_time_limit_must_be_positive(twenty, encoder, tmp_path, minutes):
     with pytest.raises(UnireError, match="minutes must be"):
         train(encoder, twenty, out=tmp_path / "model", minutes=minutes)
+
+
+@pytest.mark.skipif(not has_bf16("cpu"), reason="this CPU does not compute in bf16")
+def test_a_cpu_trains_in_bf16_if_asked_to(twenty, scierc_labels, encoder, tmp_path):
+    losses = []
+    for bf16 in (None, False, True):
+        trained = train(encoder, twenty, labels=scierc_labels, config=quick(bf16=bf16), out=tmp_path / f"model-{bf16}")
+        losses.append(trained.history[-1]["loss"])
+    assert losses[0] == losses[1] != losses[2]
+    assert losses[2]["entry"] == pytest.approx(losses[0]["entry"], rel=0.05)
+
+
+def test_bf16_without_hardware_for_it_is_refused(twenty, scierc_labels, encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr("unire.training.trainer.has_bf16", lambda kind: False)
+    with pytest.raises(UnireError, match="bf16 = true needs a GPU or a CPU that supports bf16"):
+        train(encoder, twenty, labels=scierc_labels, config=quick(bf16=True), out=tmp_path / "model")

@@ -109,7 +109,7 @@ class TrainingConfig:
     seed: int = 0
     """Seed of all random numbers. On a CPU, the same seed gives the same model."""
     bf16: bool | None = None
-    """Whether to train in mixed precision. [default: if the hardware supports it]"""
+    """Whether to train in mixed precision. [default: on a GPU that supports it; some CPUs do too]"""
     max_cells: int = 250_000
     """Padded cells of a batch. A larger step is split into batches, whose gradients add up."""
     max_pieces: int = 16_384

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 
 from unire.errors import UnireError
 
@@ -51,6 +52,8 @@ def new_accelerator(precision: str) -> Accelerator:
     Without a GPU, `cpu=True` is needed. Otherwise Accelerate does not connect the processes of `torchrun`.
     """
     n = n_started()
+    if AcceleratorState._shared_state.get("_mixed_precision", precision) != precision:
+        AcceleratorState._reset_state()  # an earlier training of this process had another precision
     accelerator = Accelerator(cpu=n > 1 and not torch.cuda.is_available(), mixed_precision=precision)
     if accelerator.num_processes != n:
         raise UnireError(

@@ -419,8 +419,13 @@ class Trainer:
 
 
 def use_bf16(config: TrainingConfig, device: torch.device | None = None) -> bool:
-    """Whether to compute in bf16: as configured, or by default wherever the device (a GPU if `None`) supports it."""
-    supported = has_bf16() and (device is None or device.type == "cuda")
-    if config.bf16 and not supported:
-        raise UnireError("bf16 = true needs a GPU that supports bf16")
-    return supported if config.bf16 is None else config.bf16
+    """Whether to compute in bf16: as configured, or by default on a GPU that supports it.
+
+    Args:
+        config: The settings.
+        device: Where the model is. [default: a GPU if there is one, else the CPU]
+    """
+    kind = device.type if device is not None else "cuda" if torch.cuda.is_available() else "cpu"
+    if config.bf16 and not has_bf16(kind):
+        raise UnireError("bf16 = true needs a GPU or a CPU that supports bf16")
+    return kind == "cuda" and has_bf16(kind) if config.bf16 is None else config.bf16

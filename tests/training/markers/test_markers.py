@@ -162,7 +162,7 @@ def test_marker_settings_are_those_of_best_but_for_the_documented_ones():
 
 
 def test_a_device_is_taken_by_its_name_and_its_precision_with_it(encoders, scierc_labels, few, tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "has_bf16", lambda: True)  # as where there is a GPU beside the CPU
+    monkeypatch.setattr(trainer, "has_bf16", lambda kind: kind == "cuda")  # as where there is a GPU beside the CPU
     options = {"labels": scierc_labels, "device": "cpu"}
     train_markers(encoders("bert"), few, tmp_path / "m", config=QUICK, **options)
     finder = load_marker(tmp_path / "m", "cpu").classifier
