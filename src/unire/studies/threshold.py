@@ -138,7 +138,7 @@ def tables(result: Json) -> list[ResultTable]:
     ]
     return [
         ResultTable(
-            f"F1 over α of the decoder {decoder}: {result['sentences']:,} sentences (Figure 5 of the UniRE paper)",
+            f"F1 over the α of `{decoder}`: {result['sentences']:,} sentences (Figure 5 of the UniRE paper)",
             ("", "α", *CURVES.values()),
             rows,
         ),
@@ -170,7 +170,7 @@ def charts(result: Json) -> dict[str, str]:
         "threshold": draw.lines(
             [point["alpha"] for point in result["sweep"]],
             curves,
-            x=f"threshold α of the decoder {decoder}",
+            x=f"threshold α of {decoder}",
             y="F1, %",
             mark=mark,
             note=counted,
