@@ -14,6 +14,7 @@ Chains of antecedents are clusters.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,9 @@ MAX_ANTECEDENTS = 256
 """A mention is compared with as many mentions before it: those of a few pages."""
 EPSILON = 1e-5
 """Of the layer normalization."""
+ONE_THREAD_PRODUCTS = 2**18
+"""Multiplications for which OpenBLAS, which numpy uses, takes one thread. Further threads would wait for cores that
+onnxruntime keeps busy: on two cores, the product then takes three times as long."""
 ROWS = 128
 """Mentions that are compared at a time, so that memory does not grow with the length of a document."""
 
@@ -215,6 +219,13 @@ def _gelu(x: Floats) -> Floats:
     return activated
 
 
+def _multiply(x: Floats, weights: Floats) -> Floats:
+    """x @ weights, [..., n, p] and [K, p, q], in blocks of rows that are each computed in one thread."""
+    n_rows = max(1, ONE_THREAD_PRODUCTS // math.prod(weights.shape[-2:]))
+    starts = range(0, max(1, x.shape[-2]), n_rows)
+    return np.concatenate([x[..., start : start + n_rows, :] @ weights for start in starts], axis=-2)
+
+
 class CoreferenceScorer:
     """Finds the clusters of documents, given the vectors of their mentions.
 
@@ -263,8 +274,9 @@ class CoreferenceScorer:
         sides = []
         for side in ("anaphor", "antecedent"):
             vector_weights, type_weights, out = (self.weights[f"{side}.{name}"] for name in ("vectors", "types", "out"))
-            hidden = _gelu(x @ vector_weights.transpose(0, 2, 1) + type_weights[:, types])  # [K, n, d]
-            sides.append((hidden @ out.transpose(0, 2, 1)).transpose(1, 0, 2).reshape(len(x), len(self._bias)))
+            hidden = _gelu(_multiply(x, vector_weights.transpose(0, 2, 1)) + type_weights[:, types])  # [K, n, d]
+            projected = _multiply(hidden, out.transpose(0, 2, 1)).transpose(1, 0, 2)  # [n, K, hidden]
+            sides.append(projected.reshape(len(x), len(self._bias)))
         return np.stack(sides, 1)
 
     def score(self, mentions: Mentions, projected: Floats, rows: slice, columns: slice) -> Floats:
