@@ -65,7 +65,7 @@ def test_the_study_follows_the_decoder_of_the_model(science, twenty):
     assert result["distances"] == split["distances"]
     table = threshold_module.tables(result)[0]
     assert [row[0] for row in table.rows] == ["the model's α", "best Span F1", "best Ent F1", "best Rel F1"]
-    assert "the decoder likely" in table.title
+    assert "the α of `likely`" in table.title
     charts = threshold_module.charts(result)
     assert "the paper's α = 1.4" in charts["distances"]
     assert f"the model's α = {own.alpha:g}" in charts["threshold"]
