@@ -75,6 +75,7 @@ def test_a_file_is_read_as_a_whole_up_to_its_limit() -> None:
         read_whole(io.BytesIO(b"x" * 1001), "a", SMALL.check_record)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [gzip, lzma, bz2])
 def test_a_compressed_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, module: Any) -> None:
     file = tmp_path / f"a.txt.{ {gzip: 'gz', lzma: 'xz', bz2: 'bz2'}[module] }"

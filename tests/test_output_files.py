@@ -260,6 +260,7 @@ def test_saving_a_model_deletes_what_a_killed_save_has_left(exported, tmp_path, 
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 def test_a_model_that_is_being_saved_is_loaded_whole_and_every_save_succeeds(exported, twenty, tmp_path):
     """Hundreds of times, and always one version: configuration, weights and graph."""
     target, versions, expected = tmp_path / "model", [], {}

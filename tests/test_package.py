@@ -20,6 +20,8 @@ from packaging.utils import canonicalize_name
 import unire
 from helpers.paths import ROOT, TWENTY
 
+pytestmark = pytest.mark.slow
+
 
 def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command, without the paths that the user may have added to Python's."""

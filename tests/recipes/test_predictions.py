@@ -34,6 +34,7 @@ def record(name: str) -> dict:
     return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_stored_predictions_hold_no_words_and_have_the_same_scores(script, exported, tmp_path, capsys):
     stored = tmp_path / "stored" / "predictions.jsonl"
     script.main(["store", str(exported), str(TWENTY), str(stored)])

@@ -127,6 +127,7 @@ def test_a_full_queue_refuses_and_says_when_to_ask_again(batcher, held):
     assert batcher.submit([6]).result(20) == [36]
 
 
+@pytest.mark.slow
 def test_a_queue_that_would_take_longer_than_half_of_the_timeout_is_full():
     def slow(items: list[int], wanted: Callable[[], bool]) -> list[int]:
         time.sleep(0.4)
@@ -143,6 +144,7 @@ def test_a_queue_that_would_take_longer_than_half_of_the_timeout_is_full():
     batcher.close()
 
 
+@pytest.mark.slow
 def test_a_small_request_is_accepted_behind_large_ones():
     """Large requests in the queue do not delay it."""
 

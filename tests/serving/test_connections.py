@@ -14,6 +14,8 @@ import pytest
 from helpers.server import HEAD, TEXT, Running, until
 from unire.serving.limits import ServingLimits
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_body_that_does_not_say_its_length_is_limited_too(server):
     with socket.create_connection(("127.0.0.1", server.port), 20) as connection:

@@ -32,6 +32,8 @@ from helpers.http_load import (
 from helpers.server import HEAD, TEXT, Running, command, until
 from unire.serving.limits import ServingLimits
 
+pytestmark = pytest.mark.slow
+
 Result = TypeVar("Result")
 
 TEXTS = [f"A {word} parser is fast. It beats a tagger in accuracy." for word in ("chart", "graph", "new", "neural")]

@@ -18,6 +18,8 @@ from unire.errors import UnireError
 from unire.serving.jobs import CancelledError, ExtractJob, ViewJob, Worker
 from unire.serving.limits import ServingLimits
 
+pytestmark = pytest.mark.slow
+
 # Overload, timeouts and disconnected callers
 
 

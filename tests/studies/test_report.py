@@ -71,6 +71,7 @@ def studied(encoder, random_model, twenty, tmp_path_factory):
         yield Studied(folder, setup, printed, made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_prints_and_keeps_its_numbers_by_its_command(studied, name):
     printed = studied.printed[name]

@@ -210,6 +210,7 @@ def test_sigterm_stops_what_runs(job, tmp_path):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+@pytest.mark.slow
 def test_a_stopped_job_has_limited_time_to_save_its_state(job, monkeypatch):
     monkeypatch.setattr(runner, "STOP_SECONDS", 2.0)
     willing, stubborn = (

@@ -87,6 +87,7 @@ def test_the_loss_is_that_of_all_correct_antecedents(random_model, doubled):
     assert loss == pytest.approx(np.mean(losses), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_it_learns_that_equal_texts_corefer(random_model, doubled, more_epochs):
     extractor = Extractor.load(random_model, device="cpu")
     examples = build_examples(extractor, doubled)
@@ -130,6 +131,7 @@ def test_clusters_cross_windows(resolved, doubled):
     assert max(cluster[-1][0] - cluster[0][0] for cluster in found.clusters) > 100
 
 
+@pytest.mark.slow
 def test_a_saved_and_an_exported_model_keep_it(resolved, doubled, tmp_path):
     expected = [document.clusters for document in Extractor.load(resolved, device="cpu").annotate(doubled)]
     UniRE.from_pretrained(resolved).save_pretrained(tmp_path / "saved")

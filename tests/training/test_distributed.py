@@ -203,6 +203,7 @@ def folds(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return folder / "folds", ran.stdout
 
 
+@pytest.mark.slow
 def test_two_processes_take_the_folds_one_after_the_other(folds: tuple[Path, str]):
     written, printed = folds
     (result,) = [json.loads(line) for line in printed.splitlines() if not line.startswith("threads: ")]

@@ -259,6 +259,7 @@ WRITER = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL here")
 def test_killed_at_any_moment_no_line_is_lost_or_doubled(tmp_path):
     out = tmp_path / "out"
