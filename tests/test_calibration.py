@@ -158,7 +158,7 @@ def test_the_expected_calibration_error_is_its_definition(found):
     reliability = Reliability.of(some, right)
     assert reliability.error == pytest.approx(expected)
     assert reliability.n == len(some)
-    assert all(part.low <= part.score <= part.high + 1e-12 and part.n for part in reliability.bins)
+    assert all(part.low - 1e-12 <= part.score <= part.high + 1e-12 and part.n for part in reliability.bins)
 
 
 def test_right_is_what_the_headline_protocol_counts():

@@ -82,6 +82,7 @@ def test_the_graph_on_disk_is_the_graph_in_memory(seed, tmp_path, monkeypatch):
     assert all(expected)
 
 
+@pytest.mark.slow
 def test_the_order_and_number_of_files_and_runs_does_not_matter(tmp_path, monkeypatch):
     monkeypatch.setattr(store_module, "PART_DOCUMENTS", 4)
     documents = make_documents(30)

@@ -52,6 +52,7 @@ def test_finished_jobs_are_not_repeated(job):
     assert logged[1].endswith("s, 0 left")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_parallel", [True, False])
 def test_jobs_that_depend_on_a_repeated_job_are_repeated(job, max_parallel):
     first, second, third = job("first"), job("second", needs=("first",)), job("third", needs=("second", "elsewhere"))

@@ -66,6 +66,7 @@ def test_a_tiny_encoder_overfits_twenty_sentences(
     assert (again.entities.f1, again.relations.f1) == (1.0, 1.0)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers(twenty, scierc_labels, encoder, tmp_path):
     runs = [
         train(encoder, twenty, dev=twenty[:2], labels=scierc_labels, config=quick(), out=tmp_path / name).history
@@ -245,6 +246,7 @@ class InterruptAt(Callback):
             signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epoch", [None, 0, 1])
 def test_an_interrupt_before_the_first_or_after_the_last_step_loses_no_epoch(
     epoch, few, scierc_labels, encoder, tmp_path
@@ -340,6 +342,7 @@ def test_relation_odds_are_tuned_on_dev_if_that_is_wanted(
     assert Extractor.load(tmp_path / "model", device="cpu").config.relation_odds == odds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 def test_stopped_while_finishing_it_keeps_the_trained_model_and_finishes_later(
     number, twenty, scierc_labels, encoder, tmp_path, monkeypatch
@@ -605,6 +608,7 @@ def test_a_time_limit_must_be_positive(twenty, encoder, tmp_path, minutes):
         train(encoder, twenty, out=tmp_path / "model", minutes=minutes)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_bf16("cpu"), reason="this CPU does not compute in bf16")
 def test_a_cpu_trains_in_bf16_if_asked_to(twenty, scierc_labels, encoder, tmp_path):
     losses = []

@@ -16,6 +16,7 @@ from unire.windows.collator import bucket_groups, bucket_items, bucket_tables, c
 from unire.windows.windows import Window, WindowGroup
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @settings(max_examples=100, deadline=None)
 @given(

@@ -113,6 +113,7 @@ def assert_same(*folders: Path) -> None:
         torch.testing.assert_close(tensor, theirs.state_dict()[name])
 
 
+@pytest.mark.slow
 @pytest.mark.no_cover
 @pytest.mark.parametrize("family", ["mpnet", "bert", "roberta"])
 def test_the_loss_falls_and_the_saved_encoder_loads(family: str, corpus: Path, tmp_path: Path) -> None:

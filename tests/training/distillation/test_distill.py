@@ -340,6 +340,7 @@ def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, e
     assert not checkpoints.exists()
 
 
+@pytest.mark.slow
 def test_timed_distillation_ends_with_an_evaluated_epoch_and_a_low_rate(teacher, encoder, twenty, tmp_path):
     soft = DistillConfig(soft_batch=10, minutes=0.02)
     config = quick(epochs=10_000, evaluate_after=9_999)
