@@ -176,6 +176,7 @@ def correct_brat(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "correct", "left_out"),
     [("labelstudio", correct_labelstudio, 1), ("prodigy", correct_prodigy, 1), ("brat", correct_brat, 0)],

@@ -21,6 +21,7 @@ def found(tmp_path):
     return tmp_path / "found.jsonl"
 
 
+@pytest.mark.slow
 def test_a_graph_is_built_shown_searched_extended_and_exported(found, tmp_path):
     graph = tmp_path / "graph"
     summary = result("graph", "build", found, "--out", graph, "--workers", 1)

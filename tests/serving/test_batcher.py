@@ -78,6 +78,7 @@ def test_callers_at_the_same_time_share_a_batch():
     assert len(held.batches) < 8
 
 
+@pytest.mark.slow
 def test_while_a_batch_runs_the_next_one_waits_for_more_requests(held):
     batcher = Batcher(held, lambda item: 1, ServingLimits(wait_seconds=0.5, workers=2))
     busy(batcher, held)
@@ -90,6 +91,7 @@ def test_while_a_batch_runs_the_next_one_waits_for_more_requests(held):
     batcher.close()
 
 
+@pytest.mark.slow
 def test_simultaneous_requests_are_shared_among_the_threads(held):
     batcher = Batcher(held, lambda item: 1, ServingLimits(wait_seconds=0.5, workers=2))
     futures = [batcher.submit([i]) for i in range(8)]
@@ -203,6 +205,7 @@ def test_a_batch_is_wanted_as_long_as_one_of_its_callers_waits(batcher, held):
     assert pair[1].result(20) == [25]
 
 
+@pytest.mark.slow
 def test_a_queue_emptied_by_cancellation_does_not_stop_the_threads(held):
     batcher = Batcher(held, lambda item: 1, ServingLimits(wait_seconds=0.2, workers=2))
     busy(batcher, held)

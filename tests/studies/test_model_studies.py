@@ -254,6 +254,7 @@ def test_systems_that_cannot_be_compared_are_refused(twenty, scierc_labels):
         results.choose_labels([system, results.System("b", twenty, LabelSpace.load("conll04"))], twenty)
 
 
+@pytest.mark.slow
 def test_a_model_of_other_labels_and_a_folder_that_cannot_be_written_are_refused_at_once(random_model, tmp_path):
     other = tmp_path / "other.jsonl"
     other.write_text('{"sentences": [["Ada"]], "ner": [[[0, 0, "PER"]]], "relations": [[]]}\n', encoding="utf-8")
@@ -270,6 +271,7 @@ def test_a_model_of_other_labels_and_a_folder_that_cannot_be_written_are_refused
         assert f"the folder {other} cannot be created" in str(refused.exception)
 
 
+@pytest.mark.slow
 def test_models_and_files_are_compared_by_one_command(random_model, unexported, random_predictions, tmp_path):
     file = tmp_path / "found.jsonl"
     formats.write(random_predictions, file)

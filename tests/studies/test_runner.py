@@ -113,6 +113,7 @@ def test_a_record_that_does_not_say_what_it_needed_stays(job):
     assert read_record(second.record_path) == record
 
 
+@pytest.mark.slow
 def test_a_job_waits_for_what_it_needs_and_others_go_ahead(job):
     run_jobs([job("second", needs=("first",)), job("first", sleep=0.3), job("other")], 3)
     notes = job.notes()
@@ -167,6 +168,7 @@ def test_the_record_callback_runs_before_the_record_is_saved(job):
     assert not made.record_path.exists()
 
 
+@pytest.mark.slow
 def test_an_interrupt_lets_the_jobs_end(job, monkeypatch):
     slow = job("slow", sleep=0.5)
 

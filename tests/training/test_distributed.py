@@ -220,6 +220,7 @@ def test_no_thread_still_talks_to_other_processes_when_python_ends(folds: tuple[
     assert not any("gloo" in line for line in left)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [None, typer.Exit(130)])
 def test_the_process_group_is_destroyed_after_every_end(monkeypatch, end):
     left: list[bool] = []

@@ -77,6 +77,7 @@ def test_the_same_seed_gives_the_same_numbers(twenty, scierc_labels, encoder, tm
     assert other[0]["loss"] != runs[0][0]["loss"]
 
 
+@pytest.mark.slow
 def test_a_step_computed_in_parts_has_the_gradients_of_the_whole(twenty, scierc_labels, encoder, tmp_path):
     still = {"mlp_dropout": 0.0, "logit_dropout": 0.0, "epochs": 3, "batch_size": 20}
     whole, parts = (
@@ -513,6 +514,7 @@ def test_presets_are_data_and_settings_are_checked():
     assert TrainingConfig.from_preset("paper", lr=1, head_lr=None, bf16=False).lr == 1
 
 
+@pytest.mark.slow
 def test_a_model_that_is_trained_further_keeps_its_head_and_reads_as_it_did(twenty, scierc_labels, encoder, tmp_path):
     config = quick(layout="shared", d=40, window=30, decoder="likely", alpha=0.75, tune_alpha=False, constraints=True)
     train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "model")

@@ -98,6 +98,7 @@ def test_the_study_puts_joint_model_and_pipeline_side_by_side(encoder, tmp_path,
     assert load_result(tmp_path, "pipeline")["seeds"] == [0]
 
 
+@pytest.mark.slow
 def test_the_study_says_how_often_documents_were_read_where_it_is_known():
     result = load_result(ROOT / "results" / "studies", "pipeline")
     rows = result["rows"]

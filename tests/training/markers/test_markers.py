@@ -213,6 +213,7 @@ def test_a_student_learns_from_relabelled_soft_labels(soft_labels, encoders, enc
     assert ran.exit_code == 0, ran.output
 
 
+@pytest.mark.slow
 def test_errors_of_markers_and_relabel_are_one_sentence(soft_labels, encoders, tmp_path):
     def fails(*arguments: object) -> str:
         ran = run(*arguments)
