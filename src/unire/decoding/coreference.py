@@ -50,7 +50,7 @@ EPSILON = 1e-5
 """Of the layer normalization."""
 ONE_THREAD_PRODUCTS = 2**18
 """Multiplications for which OpenBLAS, which numpy uses, takes one thread. Further threads would wait for cores that
-onnxruntime keeps busy: on two cores, the product then takes three times as long."""
+onnxruntime keeps busy."""
 ROWS = 128
 """Mentions that are compared at a time, so that memory does not grow with the length of a document."""
 
