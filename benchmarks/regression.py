@@ -10,7 +10,7 @@ and of scoring. Prints a Markdown table:
 - **Found** is recall: the share of required entities or relations that are found.
 - **Right** is precision: the share of predictions that are accepted.
 - **Unrelated** is the share of predicted relations whose entities merely occur together.
-- **Invented** counts the relations in sentences that have none.
+- **Claimed** is the share of the sentences without relations in which the model claims at least one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from unire.errors import UnireError
 SENTENCES = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "regression"
 RECORD = SENTENCES / "scores.json"
 COLUMNS = (
-    "Model, File, Min. score, Entities found, Entities right, Relations found, Relations right, Unrelated, Invented"
+    "Model, File, Min. score, Entities found, Entities right, Relations found, Relations right, Unrelated, Claimed"
 )
 
 
@@ -53,6 +53,10 @@ class Tally:
     """Predicted relations between entities that merely occur together."""
     invented: int = 0
     """Predicted relations in documents without relations; they are unrelated, too."""
+    without: int = 0
+    """Documents without relations."""
+    claimed: int = 0
+    """Documents without relations in which a relation is predicted."""
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
@@ -79,6 +83,8 @@ def compare(gold: Document, predicted: Document, labels: LabelSpace) -> Tally:
         mislabelled=len(wrong_relations) - len(unrelated),
         unrelated=len(unrelated),
         invented=0 if gold.relations else len(unrelated),
+        without=not gold.relations,
+        claimed=bool(unrelated and not gold.relations),
     )
 
 
@@ -151,7 +157,7 @@ def row(model: str, path: Path, min_score: float, tally: Tally) -> str:
         share(tally.relations_found, tally.relations),
         share(tally.relations_right, relations),
         share(tally.unrelated, relations),
-        str(tally.invented),
+        share(tally.claimed, tally.without),
     )
     return f"| {' | '.join(cells)} |"
 
