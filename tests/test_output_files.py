@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 
 from helpers.chaos import load_while_saving
+from unire import formats
+from unire.analysis.splits import write_parts
 from unire.errors import UnireError
 from unire.extractor import Extractor
 from unire.files import lock_folder, read_folder, replace_atomically
+from unire.graph import Graph, write_neo4j
 from unire.hub.model_dir import ModelDir, copy_model, fingerprint
 from unire.models.unire import UniRE
 from unire.output_files import check_output_folder, lock_output, lock_path, locks_output
@@ -63,6 +66,27 @@ def test_a_second_process_is_refused_and_the_error_names_the_first(holder, tmp_p
         pytest.fail("both hold it")
     with lock_output(tmp_path / "model2"):
         pass
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda out, documents: write_parts({"train": documents}, out),
+        lambda out, documents: formats.write(documents, out, "brat"),
+        lambda out, documents: write_neo4j(Graph(documents), out),
+    ],
+    ids=["splits", "a folder of annotation", "a graph for Neo4j"],
+)
+def test_a_folder_that_another_process_writes_is_refused(write, holder, twenty, tmp_path):
+    out = tmp_path / "out"
+    first = holder(out)
+    with pytest.raises(UnireError, match=f"^'{out}' is being written by process {first.pid} "):
+        write(out, twenty)
+    assert not out.exists()
+    first.kill()
+    first.wait()
+    write(out, twenty)
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_a_lock_names_the_command_however_it_was_started(tmp_path, monkeypatch):

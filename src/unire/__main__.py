@@ -17,7 +17,7 @@ GC_THRESHOLD = 10_000
 
 
 def main() -> None:
-    """Run the command. Ctrl-C, missing memory and packages that are too old are not a crash either."""
+    """Run the command. Ctrl-C, SIGTERM, missing memory and packages that are too old are not a crash either."""
     gc.set_threshold(GC_THRESHOLD)
     atexit.register(gc.freeze)  # the system frees the memory; Python need not search it first
     _open_closed_streams()
@@ -25,8 +25,8 @@ def main() -> None:
         from unire.cli.main import main as run
 
         run()
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
+    except KeyboardInterrupt as interrupt:
+        sys.exit(128 + next(iter(interrupt.args), signal.SIGINT))
     except Exception as error:
         sentence = describe_out_of_memory(error)
         if sentence is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import re
 import signal
 import socket
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -98,6 +100,34 @@ def test_a_server_that_refuses_for_long_says_that_it_is_not_ready_until_it_is_ag
         until(lambda: server.get("/ready").json["status"] == "ready")
         pool.shutdown()
         more.shutdown()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="uses a second loopback address")
+def test_a_server_that_refuses_connections_for_long_is_not_ready_either(slow, monkeypatch):
+    monkeypatch.setattr("unire.serving.queue.PAUSE_SECONDS", 0.5)
+    with Running(slow, ServingLimits(connections=8, client_percent=50, overload_seconds=1)) as server:
+        pool, busy = together(server, 4)  # all connections of this address
+        until(lambda: server.service.accepted == 4)
+
+        def state() -> str:
+            other = http.client.HTTPConnection("127.0.0.1", server.port, 20, source_address=("127.0.0.2", 0))
+            other.request("GET", "/ready")
+            answer = other.getresponse()
+            found = json.loads(answer.read())["status"]
+            assert answer.status == (200 if found == "ready" else 503)
+            return found
+
+        began = time.monotonic()
+        assert server.get("/health").status == 429
+        assert state() == "ready"  # a single refusal is no overload
+        while state() != "overloaded":
+            assert server.get("/health").status == 429
+            assert time.monotonic() - began < 20
+        assert time.monotonic() - began > 0.9
+        slow.engine.let.set()
+        assert [future.result(30).status for future in busy] == [200] * 4
+        until(lambda: state() == "ready")
+        pool.shutdown()
 
 
 def large(sentences: int) -> dict[str, Any]:

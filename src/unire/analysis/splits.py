@@ -15,7 +15,7 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.files import list_files, open_text_output, replace_atomically
 from unire.limits import read_whole
-from unire.output_files import check_output_folder
+from unire.output_files import check_output_folder, lock_output
 
 __all__ = [
     "Fold",
@@ -319,13 +319,14 @@ def write_parts(
         UnireError: The folder is not empty, or cannot be written.
     """
     suffix = formats.get_writable(format).suffix
-    check_output_folder(out)
     try:
-        with replace_atomically(out, directory=True) as temporary:
-            return {
-                name: formats.write(part, temporary / f"{name}{suffix}", format, lost=lost)
-                for name, part in parts.items()
-            }
+        with lock_output(out):
+            check_output_folder(out)
+            with replace_atomically(out, directory=True) as temporary:
+                return {
+                    name: formats.write(part, temporary / f"{name}{suffix}", format, lost=lost)
+                    for name, part in parts.items()
+                }
     except OSError as error:
         raise UnireError(f"{out} cannot be written: {error.strerror or error}") from None
 

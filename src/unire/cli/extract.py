@@ -310,6 +310,8 @@ def _write(run: ExtractionRun, format: str, out: Path | None, *, resume: bool) -
             )
         elif interrupted and not isinstance(WRITERS[format], LineWriter):
             console.say(f"stopped; {format} is written at the end, so nothing was saved; --format jsonl can be resumed")
+        elif interrupted and out is not None:
+            console.say("stopped before the first document was written")
         if interrupted:
             raise typer.Exit(console.INTERRUPTED) from None
         raise

@@ -8,11 +8,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
 from itertools import pairwise
+from types import FrameType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
@@ -148,12 +150,13 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # characters that the terminal lacks are no reason to stop
     try:
         try:
-            with require_extra():
+            with _sigterm_as_ctrl_c() as signals, require_extra():
                 status = _run(words)
         finally:
             if sys.stdout is not None:  # report a failing write now, not after the end
                 sys.stdout.flush()
         if status == console.INTERRUPTED:
+            status = 128 + (signals or [signal.SIGINT])[0]
             # threads finish their work at exit; an interrupt then would look like a crash
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(status)
@@ -174,6 +177,27 @@ def main() -> None:
         _discard_output()
         console.fail(reason)
         sys.exit(1)
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
+    """Let SIGTERM interrupt a command as Ctrl-C does, so that it cleans up. Yield a list of the signals that came."""
+    signals: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not disturb the end
+        signals.append(number)
+        raise KeyboardInterrupt(number)
+
+    if threading.current_thread() is not threading.main_thread():  # which alone may handle signals
+        yield signals
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield signals
+    finally:
+        if not signals:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _discard_output() -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -42,7 +43,7 @@ from unire.formats.arrow import from_dataset, to_dataset
 from unire.formats.base import SERIOUS_LOSSES, Format, ReadOptions, project, raise_error
 from unire.formats.detection import guess
 from unire.limits import DEFAULT_LIMITS, LimitError, ReadLimits
-from unire.output_files import check_output_folder
+from unire.output_files import check_output_folder, lock_output
 
 __all__ = [
     "FORMATS",
@@ -251,8 +252,6 @@ def write(
         UnireError: The format cannot be written, a folder is not empty, or a document cannot be written.
     """
     form = get_writable(format)
-    if form.folder:
-        check_output_folder(path)
     count = failures = 0
 
     def record_failure(error: UnireError) -> None:
@@ -278,8 +277,11 @@ def write(
                 count += 1
 
     try:
-        with replace_atomically(path, directory=form.folder) as temporary:
-            form.write(project_all(), temporary, record_failure)  # type: ignore[misc]  # `get_writable` checks it
+        with lock_output(path) if form.folder else nullcontext():
+            if form.folder:
+                check_output_folder(path)
+            with replace_atomically(path, directory=form.folder) as temporary:
+                form.write(project_all(), temporary, record_failure)  # type: ignore[misc]  # `get_writable` checks it
     except OSError as error:
         raise UnireError(f"{path} cannot be written: {error.strerror or error}") from None
     return count

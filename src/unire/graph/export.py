@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape
 from unire.errors import UnireError
 from unire.files import open_text_output, replace_atomically
 from unire.graph.records import EdgeRecord, EvidenceRecord, GraphSource, NodeRecord
-from unire.output_files import check_output_folder
+from unire.output_files import check_output_folder, locks_output
 
 __all__ = [
     "EXPORTERS", "MAX_EVIDENCE", "export_graph", "iter_supported_edges",
@@ -364,6 +364,7 @@ EDGE_COLUMNS = (
 )  # fmt: skip
 
 
+@locks_output
 def write_neo4j(graph: GraphSource, out: str | Path) -> None:
     """Write a folder with `nodes.csv` and `relationships.csv`, for the bulk import of Neo4j.
 

@@ -126,6 +126,11 @@ class Batcher(Generic[Part, Result]):
             busy = (self._queue.size + self._computing) / self.speed.now > self._limits.budget_seconds / 2
             return self._overload.lasts(is_busy=busy or len(self._queue) > self._limits.queue_requests / 2)
 
+    def count_refusal(self) -> None:
+        """Count a request that was refused before it came here."""
+        with self._changed:
+            self._overload.count_refusal()
+
     def submit(self, parts: Sequence[Part], client: str = "") -> Future[list[Result]]:
         """Queue the parts of a request. Any thread may call this.
 

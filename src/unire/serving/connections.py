@@ -65,10 +65,12 @@ class ConnectionTable:
 
     Args:
         limits: How many there may be.
+        on_refusal: Called for every connection that is refused.
     """
 
-    def __init__(self, limits: ServingLimits) -> None:
+    def __init__(self, limits: ServingLimits, on_refusal: Callable[[], None] = lambda: None) -> None:
         self._limits = limits
+        self._on_refusal = on_refusal
         self._clients: dict[str, set[Connection]] = {}
         """The connections of each client."""
         self._closing: dict[Connection, None] = {}
@@ -81,12 +83,13 @@ class ConnectionTable:
     def admit(self, connection: Connection) -> bool:
         """Add a connection. At the limits, it replaces one that waits for its client, if there is one."""
         own = self._clients.get(connection.client_name, set())
-        if len(own) >= self._limits.of_client(self._limits.connections):
-            if not self._evict(own):
-                return False
-        elif len(self) >= self._limits.connections and not any(
-            self._evict(connections) for connections in sorted(self._clients.values(), key=len, reverse=True)
-        ):
+        candidates: list[set[Connection]] = []
+        if is_full := len(own) >= self._limits.of_client(self._limits.connections):
+            candidates = [own]
+        elif is_full := len(self) >= self._limits.connections:
+            candidates = sorted(self._clients.values(), key=len, reverse=True)
+        if is_full and not any(map(self._evict, candidates)):
+            self._on_refusal()
             return False
         self._clients.setdefault(connection.client_name, set()).add(connection)
         return True

@@ -37,11 +37,11 @@ class Service:
         self.name = name
         self.limits = limits
         self.metrics = Metrics()
-        self.connections = ConnectionTable(limits)
         self.worker = Worker(extractor, batch_tokens=limits.batch_tokens)
         self.batcher: Batcher[Job, bytes] = Batcher(
             self.worker, lambda job: job.tokens, limits, self.metrics.count_batch
         )
+        self.connections = ConnectionTable(limits, on_refusal=self.batcher.count_refusal)
         self.metrics.watch_queue(lambda: self.batcher.n_waiting)
         self.stopping = False
         """Whether new requests are refused, because the server is about to stop."""
