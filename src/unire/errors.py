@@ -249,7 +249,7 @@ def fits(value: object, kind: Any) -> bool:
 def _describe_type(kind: Any) -> str:
     origin, options = get_origin(kind), get_args(kind)
     if origin is Literal:
-        return f"one of {', '.join(options)}"
+        return f"one of {', '.join(options)}" if len(options) > 1 else repr(options[0])
     if origin is tuple and options[-1] is not Ellipsis:
         return f"a list of {len(options)}"
     if origin is tuple:

@@ -25,7 +25,7 @@ def test_help_for_training_begins_with_the_data_and_shows_the_defaults(monkeypat
     text = run("train", "--help").output
     panels = [text.index(f"─ {name} ") for name in ("Input", "Model", "Training", "Cross-validation", "Output")]
     assert panels == sorted(panels)
-    for default in ("best", "10.0"):
+    for default in ("0.1", "10.0"):
         assert f"[default: {default}]" in text
     assert "--data train.jsonl --dev dev.jsonl --out models/mine" in text  # no line of the example is broken
     assert "JSON lines" in run("extract", "--help").output

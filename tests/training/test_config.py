@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
+import torch
 
 from unire.errors import UnireError
+from unire.training import trainer
 from unire.training.config import TrainingConfig
 from unire.training.optimizer import build_optimizer
 from unire.training.train import init_model
+from unire.training.trainer import use_bf16
 
 
 @pytest.mark.parametrize(
@@ -77,7 +81,7 @@ def test_a_value_of_the_wrong_kind_is_answered_with_the_right_one():
         ({"lr": "fast"}, "a number"),
         ({"head_lr": "fast"}, "a number or null"),
         ({"symmetry": "True"}, "true or false"),
-        ({"bf16": 1}, "true or false or null"),
+        ({"bf16": 1}, "true or false or 'auto' or null"),
         ({"preset": 3}, "a text"),
         ({"implication": "min"}, "one of max, sum, none"),
     ):
@@ -96,3 +100,20 @@ def test_the_head_learns_at_its_own_rate_or_the_encoders(head_lr, expected, enco
     model = init_model(str(encoder), scierc_labels, config)
     rates = {id(p): group["lr"] for group in build_optimizer(model, config).param_groups for p in group["params"]}
     assert rates[id(model.biaffine.U)] == expected
+
+
+def test_the_default_preset_is_that_of_the_machine(monkeypatch):
+    for has_gpu, preset in ((True, "best"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
+        assert TrainingConfig.from_preset(epochs=3) == TrainingConfig.from_preset(preset, epochs=3)
+        assert TrainingConfig.from_preset("paper").preset == "paper"
+
+
+def test_bf16_is_used_on_a_cpu_that_has_it_only_if_asked(monkeypatch):
+    cpu, config = torch.device("cpu"), TrainingConfig()
+    for has_bf16 in (True, False):
+        monkeypatch.setattr(trainer, "has_bf16", lambda kind, has_bf16=has_bf16: has_bf16)
+        assert use_bf16(replace(config, bf16="auto"), cpu) is has_bf16
+        assert not any(use_bf16(replace(config, bf16=off), cpu) for off in (None, False))
+    with pytest.raises(UnireError, match="needs a GPU or a CPU that supports bf16"):
+        use_bf16(replace(config, bf16=True), cpu)

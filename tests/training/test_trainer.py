@@ -519,7 +519,7 @@ def test_a_model_that_is_trained_further_keeps_its_head_and_reads_as_it_did(twen
     config = quick(layout="shared", d=40, window=30, decoder="likely", alpha=0.75, tune_alpha=False, constraints=True)
     train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
 
-    config = TrainingConfig.further(tmp_path / "model", lr=1e-9, head_lr=1e-9, epochs=1)
+    config = TrainingConfig.further(tmp_path / "model", "best", lr=1e-9, head_lr=1e-9, epochs=1)
     assert (config.preset, config.layout, config.d, config.window) == ("best", "shared", 40, 30)
     assert (config.decoder, config.alpha, config.mlp_dropout) == ("likely", 0.75, 0.0)
     assert TrainingConfig.further(tmp_path / "model", window=50).window == 50

@@ -114,7 +114,7 @@ def distill(
             default="CPU cores − 1, at most 12",
         ),
     ] = None,
-    preset: training_options.Preset = "best",
+    preset: training_options.Preset = None,
     epochs: training_options.Epochs = None,
     minutes: training_options.Minutes = None,
     batch_size: training_options.BatchSize = None,

@@ -14,7 +14,7 @@ import typer
 from unire.cli import console, training_options
 from unire.cli import options as shared
 from unire.cli.options import INPUT, MODEL, OUTPUT, SCORING, Device, Format, Json, Labels, Symmetric, input_path, option
-from unire.cli.training_options import DEV, Data, Encoder, Epochs, Preset, Set, Test, changes_from, config_from, stopped
+from unire.cli.training_options import DEV, Data, Encoder, Epochs, Set, Test, changes_from, config_from, stopped
 from unire.errors import UnireError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _training_command(name: str) -> Callable[..., None]:
         labels: Labels = None,
         symmetric: Symmetric = None,
         encoder: Encoder,
-        preset: Preset = "paper",
+        preset: training_options.StudyPreset = "paper",
         epochs: Epochs = None,
         settings: Set = None,
         seeds: Seeds = 1,
@@ -150,7 +150,7 @@ def pipeline(
     labels: Labels = None,
     symmetric: Symmetric = None,
     encoder: Encoder,
-    preset: Preset = "paper",
+    preset: training_options.StudyPreset = "paper",
     epochs: Epochs = None,
     settings: Set = None,
     entity_epochs: EntityEpochs = None,
@@ -352,7 +352,7 @@ def report(
         str | None,
         option("--encoder", metavar="NAME", help="Run all missing studies with this encoder first.", panel=MODEL),
     ] = None,
-    preset: Preset = "paper",
+    preset: training_options.StudyPreset = "paper",
     epochs: Epochs = None,
     settings: Set = None,
     entity_epochs: EntityEpochs = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,7 +45,16 @@ def train(
     keep_head: Annotated[
         bool, flag("--keep-head", help="Keep the head and labels of the model given by --encoder.", panel=MODEL)
     ] = False,
-    preset: training_options.Preset = "best",
+    label_map: Annotated[
+        list[str] | None,
+        option(
+            "--map",
+            metavar="NEW=KNOWN",
+            help="Start a label from a label of the model given by --encoder. May be repeated.",
+            panel=MODEL,
+        ),
+    ] = None,
+    preset: training_options.Preset = None,
     epochs: training_options.Epochs = None,
     minutes: training_options.Minutes = None,
     batch_size: training_options.BatchSize = None,
@@ -141,6 +150,7 @@ def train(
     space = None if kept else label_space(labels, symmetric, [*documents, *dev_documents, *test_documents])
     shared: dict[str, Any] = {
         "labels": space,
+        "label_map": _read_map(label_map or []),
         "config": config,
         "data": [str(path) for path in data],
         "resume": resume,
@@ -166,6 +176,18 @@ def train(
     report(trained, out, notes, json)
     if trained.stopped_by is not None:
         raise stopped(trained.stopped_by)
+
+
+def _read_map(pairs: Sequence[str]) -> dict[str, str]:
+    """NEW=KNOWN of `--map` as a dictionary."""
+    label_map: dict[str, str] = {}
+    for pair in pairs:
+        new, equals, known = pair.partition("=")
+        if not (new and equals and known):
+            raise UnireError(f"--map takes NEW=KNOWN, not {pair!r}")
+        if label_map.setdefault(new, known) != known:
+            raise UnireError(f"--map gives {new!r} two labels: {label_map[new]} and {known}")
+    return label_map
 
 
 def _train_folds(

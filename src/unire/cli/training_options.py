@@ -49,6 +49,7 @@ __all__ = [
     "SaveEveryMinutes",
     "Seed",
     "Set",
+    "StudyPreset",
     "Tensorboard",
     "TerminalCallback",
     "Test",
@@ -65,8 +66,9 @@ __all__ = [
 TRAINING = "Training (defaults: those of --preset)"
 """Panel of `--help`."""
 BEST = PRESETS["best"]
-"""Its values are shown as defaults."""
-PRESET_NAMES = "`best`, `paper` (as published) or `released` (as the authors' code)"
+CPU = PRESETS["cpu"]
+"""Their values are shown as defaults."""
+PRESET_NAMES = "`best`, `cpu`, `paper` (as published) or `released` (as the authors' code)"
 ENCODER = "Pretrained encoder: Hub name, folder or trained model."
 DEV = "Annotated dev file, to choose the epoch and tune decoder and scores."
 
@@ -86,7 +88,8 @@ Test = Annotated[
     list[Path] | None, option("--test", metavar="FILE", help="Annotated file, scored once after training.", panel=INPUT)
 ]
 
-Preset = Annotated[str, option("--preset", metavar="NAME", help=f"{PRESET_NAMES}.", panel=TRAINING)]
+Preset = Annotated[str | None, _setting("--preset", "NAME", f"{PRESET_NAMES}.", "best on a GPU, else cpu")]
+StudyPreset = Annotated[str, _setting("--preset", "NAME", f"{PRESET_NAMES}.")]
 Epochs = Annotated[
     int | None,
     _setting(
@@ -99,15 +102,22 @@ Minutes = Annotated[
 ]
 BatchSize = Annotated[
     int | None,
-    _setting("--batch-size", "N", "Annotated sentences per step.", f"{BEST.batch_size} in best"),
+    _setting(
+        "--batch-size", "N", "Annotated sentences per step.", f"{BEST.batch_size} in best, {CPU.batch_size} in cpu"
+    ),
 ]
 Lr = Annotated[
     float | None,
-    _setting("--lr", "X", "Peak learning rate of the encoder.", f"{BEST.lr:g} in best"),
+    _setting("--lr", "X", "Peak learning rate of the encoder.", f"{BEST.lr:g} in best, {CPU.lr:g} in cpu"),
 ]
 HeadLr = Annotated[
     float | None,
-    _setting("--head-lr", "X", "Peak learning rate of the head (MLPs and biaffine).", f"{BEST.head_lr:g} in best"),
+    _setting(
+        "--head-lr",
+        "X",
+        "Peak learning rate of the head (MLPs and biaffine).",
+        f"{BEST.head_lr:g} in best, {CPU.head_lr:g} in cpu",
+    ),
 ]
 Layouts = Annotated[
     Layout | None,
@@ -184,11 +194,13 @@ def _shut_down() -> None:
     shutdown()
 
 
-def config_from(preset: str, settings: Sequence[str], *, further: str | None = None, **options: Any) -> TrainingConfig:
+def config_from(
+    preset: str | None, settings: Sequence[str], *, further: str | None = None, **options: Any
+) -> TrainingConfig:
     """A preset with the changes of `--set` and of other options. Options that are `None` change nothing.
 
     Args:
-        preset: Its name.
+        preset: Its name; `None` for that of this machine.
         settings: NAME=VALUE of `--set`.
         further: A trained model to continue from, with its head.
         **options: Values of other options.

@@ -1,9 +1,9 @@
 """Training configurations: dataclasses and presets.
 
-Preset `paper` follows the text of the paper, `released` follows its authors' code, and `best` has the highest scores on
-dev. Where the paper does not name a value, `paper` uses that of the released code, with two exceptions: `eps` is the
-default of AdamW, and evaluation on dev begins with the first epoch, because a short training would otherwise have none.
-`docs/explanation/paper-to-code.md` lists all differences.
+Preset `paper` follows the paper's text, and `released` its authors' code. `best` has the highest scores on dev, and
+`cpu` the highest ones after minutes on a CPU. Where the paper does not name a value, `paper` uses that of the released
+code, with two exceptions: `eps` is the default of AdamW, and evaluation on dev begins with the first epoch, because a
+short training would otherwise have none. `docs/explanation/paper-to-code.md` lists all differences.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class TrainingConfig:
 
     seed: int = 0
     """Seed of all random numbers. On a CPU, the same seed gives the same model."""
-    bf16: bool | None = None
-    """Whether to train in mixed precision. [default: on a GPU that supports it; some CPUs do too]"""
+    bf16: bool | Literal["auto"] | None = None
+    """Whether to train in mixed precision. `auto`: on a GPU or CPU that supports it. [default: on such a GPU]"""
     max_cells: int = 250_000
     """Padded cells of a batch. A larger step is split into batches, whose gradients add up."""
     max_pieces: int = 16_384
@@ -125,14 +125,14 @@ class TrainingConfig:
         return self.decoder in SPAN_DECODERS and (self.tune_alpha or self.tune_odds)
 
     @classmethod
-    def from_preset(cls, name: str, **changes: Any) -> TrainingConfig:
+    def from_preset(cls, name: str | None = None, **changes: Any) -> TrainingConfig:
         """Return a preset, with some settings changed.
 
         >>> TrainingConfig.from_preset("paper", window=100).layout
         'in-place'
 
         Args:
-            name: `best`, `paper` or `released`.
+            name: `best`, `cpu`, `paper` or `released`. [default: `best` if there is a GPU, else `cpu`]
             changes: Settings by name.
 
         Returns:
@@ -141,6 +141,7 @@ class TrainingConfig:
         Raises:
             UnireError: There is no such preset or setting, or a value is out of range.
         """
+        name = name or default_preset()
         if name not in PRESETS:
             raise UnireError(f"unknown preset {name!r}; give one of {', '.join(PRESETS)}")
         settings = [field.name for field in fields(cls) if field.name != "preset"]
@@ -152,14 +153,14 @@ class TrainingConfig:
         return replace(PRESETS[name], **changes)
 
     @classmethod
-    def further(cls, model: str | Path, preset: str = "best", **changes: Any) -> TrainingConfig:
+    def further(cls, model: str | Path, preset: str | None = None, **changes: Any) -> TrainingConfig:
         """Return a preset for continuing the training of a model, head included.
 
         >>> train("models/mine", documents, config=TrainingConfig.further("models/mine"), out="b")  # doctest: +SKIP
 
         Args:
             model: The folder or name of the model.
-            preset: The preset of all settings that the model does not determine.
+            preset: The preset of all settings that the model does not determine, as in `from_preset`.
             changes: Settings by name. Without changes, layout, window, head and decoder are those of the model.
 
         Returns:
@@ -215,6 +216,14 @@ PRESETS = {
         tune_odds=True,
     ),
 }
+PRESETS["cpu"] = replace(PRESETS["best"], preset="cpu", batch_size=8, lr=3e-4, head_lr=1e-3, bf16="auto")
+
+
+def default_preset() -> str:
+    """The preset for the present machine."""
+    import torch
+
+    return "best" if torch.cuda.is_available() else "cpu"
 
 
 # Marker models

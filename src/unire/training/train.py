@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 
@@ -91,6 +92,7 @@ def train(
     dev: Sequence[Document] = (),
     test: Sequence[Document] = (),
     labels: LabelSpace | None = None,
+    label_map: Mapping[str, str] | None = None,
     config: TrainingConfig | None = None,
     data: Sequence[str] = (),
     callbacks: Sequence[Callback] = (),
@@ -113,7 +115,9 @@ def train(
         test: Scored once, at the end.
         labels: The label space. [default: learnt from all the data, without symmetric relations; with
             `keep_head` that of the model]
-        config: The settings. [default: preset `best`]
+        label_map: Labels that start from what `encoder`, a unire model, knows of one of its own labels, for example
+            `{"Place": "Loc"}`.
+        config: The settings. [default: preset `best`, or `cpu` without a GPU]
         data: Names of the data files, for the model card.
         callbacks: Called in the course of the training.
         resume: Continue an unfinished training with the same settings.
@@ -129,7 +133,7 @@ def train(
     """
     out = Path(out)
     check_training_folder(out, resume=resume)
-    config = config or TrainingConfig.from_preset("best")
+    config = config or TrainingConfig.from_preset()
     if minutes is not None:
         check_ranges({"minutes": minutes}, {"minutes": POSITIVE}, "time limit")
         require_single_process("training by the clock", "give epochs instead of minutes")
@@ -138,6 +142,8 @@ def train(
     labels = labels or (ModelDir.open(encoder).labels if config.keep_head else LabelSpace.learn(seen))
     labels.check([*dev, *test])
     model, accelerator = init_training(encoder, documents, dev=dev, labels=labels, config=config, data=data)
+    if label_map:
+        adopt_labels(model, encoder, label_map)
     task = TableTask(model, documents, dev, config, accelerator)
     if not config.keep_head:  # a kept head may know more types than this data has
         task.data.notes.update(_unseen(documents, dev, "dev") | _unseen(documents, test, "test"))
@@ -316,6 +322,45 @@ def _keep_head(model: UniRE, source: str) -> None:
         model.config = model.config.with_(calibration=known.calibration)
     for part in ("head_mlp", "tail_mlp", "biaffine"):
         getattr(model, part).load_state_dict(getattr(trained, part).state_dict())
+
+
+def adopt_labels(model: UniRE, source: str | Path, label_map: Mapping[str, str]) -> None:
+    """Start a new head from that of another model: its MLPs, and its biaffine weights of ⊥ and of mapped labels.
+
+    Labels of the same name are mapped too. The weights of all other labels stay zero.
+
+    Args:
+        model: Untrained, on its device.
+        source: A trained model.
+        label_map: Labels of `source` by labels of `model`.
+    """
+    if not is_model_dir(source):
+        raise UnireError(f"a label map needs a trained model to start from, and {str(source)!r} is only an encoder")
+    trained, labels = UniRE.from_pretrained(source), model.labels
+    known = trained.labels
+    if trained.config.head.d != model.config.head.d:
+        raise UnireError(f"a label map needs d = {trained.config.head.d}, as in {str(source)!r}; change d")
+    for mine, theirs in label_map.items():
+        if mine not in labels.names:
+            raise UnireError(f"the label map names {mine!r}, but the labels are {', '.join(labels.names[1:])}")
+        if theirs not in known.names:
+            raise UnireError(f"the label map names {theirs!r}, but {str(source)!r} has {', '.join(known.names[1:])}")
+    rows, mapped = {labels.NONE: known.NONE}, set()
+    for names, ids, known_names, known_ids in (
+        (labels.entity_types, labels.entity_ids, known.entity_types, known.entity_ids),
+        (labels.relation_types, labels.relation_ids, known.relation_types, known.relation_ids),
+    ):
+        numbers = dict(zip(known_names, range(known_ids.start, known_ids.stop), strict=True))
+        for number, name in enumerate(names, start=ids.start):
+            if (other := label_map.get(name, name)) in numbers:
+                rows[number] = numbers[other]
+                mapped.add(name)
+    if wrong := [name for name in label_map if name not in mapped]:
+        raise UnireError(f"the label map joins {wrong[0]!r} and {label_map[wrong[0]]!r}: an entity and a relation type")
+    for part in ("head_mlp", "tail_mlp"):
+        getattr(model, part).load_state_dict(getattr(trained, part).state_dict())
+    with torch.no_grad():
+        model.biaffine.U[list(rows)] = trained.biaffine.U[list(rows.values())].to(model.device)
 
 
 def _changes(config: TrainingConfig) -> dict[str, Any]:

@@ -426,6 +426,7 @@ def use_bf16(config: TrainingConfig, device: torch.device | None = None) -> bool
         device: Where the model is. [default: a GPU if there is one, else the CPU]
     """
     kind = device.type if device is not None else "cuda" if torch.cuda.is_available() else "cpu"
-    if config.bf16 and not has_bf16(kind):
+    if config.bf16 is True and not has_bf16(kind):
         raise UnireError("bf16 = true needs a GPU or a CPU that supports bf16")
-    return kind == "cuda" and has_bf16(kind) if config.bf16 is None else config.bf16
+    automatic = config.bf16 == "auto" or (config.bf16 is None and kind == "cuda")
+    return has_bf16(kind) if automatic else config.bf16 is True

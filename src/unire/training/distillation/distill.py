@@ -122,7 +122,7 @@ def distill(
             agrees best with the teachers on a sample of the corpus.
         test: Scored once, at the end.
         labels: The student's label space. All teachers must have the same types. [default: that of the first teacher]
-        config: How the student is trained. [default: preset `best`]
+        config: How the student is trained. [default: preset `best`, or `cpu` without a GPU]
         distillation: How much unlabelled text is in a step, and its weight.
         data: Names of the data files, for the model card.
         callbacks: Called in the course of the training.
@@ -140,7 +140,7 @@ def distill(
     """
     out = Path(out)
     check_training_folder(out, resume=resume)
-    config, distillation = config or TrainingConfig.from_preset("best"), distillation or DistillConfig()
+    config, distillation = config or TrainingConfig.from_preset(), distillation or DistillConfig()
     if distillation.minutes is not None:
         require_single_process("distillation by the clock", "give epochs instead of minutes")
     budget = TrainingBudget(distillation.minutes, epochs=config.epochs)  # loading takes from the time
