@@ -134,6 +134,30 @@ def test_a_bundled_model_runs_without_torch(bin_folder, exported, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_model_in_a_package_is_installed_and_used(bin_folder, exported, tmp_path):
+    """pip installs the wheel without a network, and everything finds its model by name."""
+
+    def result(*arguments: object):
+        ran = run(bin_folder / "unire", *arguments, "--json", cwd=tmp_path)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    built = result("package", exported, "--name", "seas", "--version", "1.0", "--out", tmp_path)
+    pip = (sys.executable, "-m", "pip", "--python", bin_folder / "python")
+    installed = run(*pip, "install", "--no-deps", "--no-index", built["wheel"])
+    assert installed.returncode == 0, installed.stderr
+    assert run(*pip, "check").returncode == 0
+    (model,) = [model for model in result("models")["models"] if model["name"] == "seas"]
+    assert model["package"] == built["requirement"] == "unire-model-seas==1.0"
+    scores = result("evaluate", "--model", "seas", "--data", TWENTY)["scores"]
+    assert scores == model["scores"]["test, exported"]
+    code = "from unire import Extractor; print(len(Extractor.load('seas').extract('We train a parser.').words))"
+    assert run(bin_folder / "python", "-c", code).stdout == "5\n"
+    assert run(*pip, "uninstall", "--yes", "unire-model-seas").returncode == 0
+    assert "seas" not in {model["name"] for model in result("models")["models"]}
+
+
+@pytest.mark.slow
 def test_the_demo_runs_without_torch(bin_folder, tmp_path):
     shutil.copytree(ROOT / "demo", tmp_path / "demo")
     ran = run(bin_folder / "python", tmp_path / "demo" / "demo.py")

@@ -21,6 +21,7 @@ _HOMES = {
     "Extractor": "unire.extractor",
     "LabelSpace": "unire.labels",
     "ModelInfo": "unire.pretrained",
+    "PackageReport": "unire.model_package",
     "Protocol": "unire.evaluation",
     "ReadLimits": "unire.limits",
     "Relation": "unire.documents",
@@ -40,6 +41,7 @@ _HOMES = {
     "evaluate_predictions": "unire.evaluation.evaluate",
     "export_onnx": "unire.export.export",
     "list_models": "unire.pretrained",
+    "package_model": "unire.model_package",
     "push_to_hub": "unire.hub.model_dir",
     "read_documents": "unire.formats",
     "relabel": "unire.training.markers.relabel",
@@ -64,6 +66,7 @@ __all__ = [
     "Extractor",
     "LabelSpace",
     "ModelInfo",
+    "PackageReport",
     "Protocol",
     "ReadLimits",
     "Relation",
@@ -84,6 +87,7 @@ __all__ = [
     "evaluate_predictions",
     "export_onnx",
     "list_models",
+    "package_model",
     "push_to_hub",
     "read_documents",
     "relabel",
@@ -114,6 +118,7 @@ if TYPE_CHECKING:
     from unire.hub.model_dir import push_to_hub
     from unire.labels import LabelSpace
     from unire.limits import ReadLimits
+    from unire.model_package import PackageReport, package_model
     from unire.models.unire import UniRE
     from unire.pretrained import ModelInfo, list_models
     from unire.serving.server import serve

@@ -20,7 +20,7 @@ LAYERS = (
     ("models",),
     ("inference",),
     ("extractor",),
-    ("evaluation", "suggestions"),
+    ("evaluation", "model_package", "suggestions"),
     ("rendering", "graph"),
     ("writers",),
     ("training", "export"),

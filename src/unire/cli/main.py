@@ -68,6 +68,7 @@ COMMANDS = {
     "score": ("evaluate", USE),
     "calibrate": ("evaluate", USE),
     "export": ("models", USE),
+    "package": ("models", USE),
     "push": ("models", USE),
     "train": ("train", TRAIN),
     "adapt": ("adapt", TRAIN),

@@ -1,4 +1,4 @@
-"""`unire models`, `unire export` and `unire push`: list, export and publish models."""
+"""`unire models`, `unire export`, `unire package` and `unire push`: list, export and publish models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from unire.cli import console
 from unire.cli.options import CARD, INPUT, OUTPUT, Format, Json, documents_from, option
 from unire.hub.model_dir import push_to_hub
 
-__all__ = ["export", "models", "push"]
+__all__ = ["export", "models", "package", "push"]
+
+MAX_REGISTRY_BYTES = 100 * 2**20
+"""The largest file that PyPI takes without a request."""
 
 Base = Annotated[
     str | None, option("--base", metavar="NAME", help="Checkpoint that the encoder was trained from.", panel=CARD)
@@ -23,25 +26,29 @@ BaseLicence = Annotated[
 
 
 def models(json: Json = False) -> None:
-    """List the bundled models with their labels, scores and sizes.
+    """List bundled and installed models with their labels, scores and sizes.
 
     Examples:
 
         unire models
         unire extract --model NAME …
 
+    `unire package` builds packages with models; pip installs them.
     `unire push` and `unire extract --model USER/MODEL` use the Hugging Face Hub.
     """
-    bundled = pretrained.list_models()
+    available = pretrained.list_models()
     if json:
-        console.print_json({"models": [model.to_dict() for model in bundled]})
+        console.print_json({"models": [model.to_dict() for model in available]})
         return
-    if not bundled:
+    if not available:
         console.say("No model is bundled; ", ("unire train", "bold"), " trains one.", to=console.out)
         return
-    rows = [(model.name, *_f1(model), f"{model.bytes / 1e6:.1f} MB", model.base) for model in bundled]
-    console.table("Bundled models", ("", "Ent F1", "Rel F1", "on", "size", "base checkpoint"), rows)
-    for model in bundled:
+    rows = [
+        (model.name, *_f1(model), f"{model.bytes / 1e6:.1f} MB", model.base, model.package or "unire")
+        for model in available
+    ]
+    console.table("Models", ("", "Ent F1", "Rel F1", "on", "size", "base checkpoint", "package"), rows)
+    for model in available:
         console.say((model.name, "bold"), to=console.out)
         for types in (model.labels.entity_types, model.labels.relation_types):
             console.say(f"  {', '.join(types)}", to=console.out)
@@ -173,3 +180,55 @@ def push(
         console.print_json({"model": name, "address": address})
         return
     console.say(address, to=console.out)
+
+
+def package(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Folder, bundled model or Hub name.", show_default=False)
+    ],
+    *,
+    name: Annotated[str, option("--name", metavar="NAME", help="Name by which the model is loaded.", panel=OUTPUT)],
+    version: Annotated[
+        str, option("--version", metavar="V", help="Version of the package, such as 1.0.", panel=OUTPUT)
+    ],
+    out: Annotated[
+        Path, option("--out", "-o", metavar="FOLDER", help="Folder for the wheel.", panel=OUTPUT, default="dist")
+    ] = Path("dist"),
+    json: Json = False,
+    licence: Annotated[
+        str | None,
+        option(
+            "--licence",
+            metavar="NAME",
+            help="Licence of the model.",
+            panel=CARD,
+            default="the one in the model card",
+        ),
+    ] = None,
+    description: Annotated[
+        str | None, option("--description", metavar="TEXT", help="What the model is for.", panel=CARD)
+    ] = None,
+) -> None:
+    """Build a wheel from a model, which pip can install.
+
+    Examples:
+
+        unire package models/mine-int8 --name mine --version 1.0 --licence mit
+        pip install dist/unire_model_mine-1.0-py3-none-any.whl
+        unire extract --model mine …
+
+    The wheel holds data only. The packaged model is loaded and run once, before
+    the command reports success.
+    """
+    from unire.model_package import package_model
+
+    with console.errors.status("building and testing the wheel", spinner="dots"):
+        built = package_model(model, name=name, version=version, out=out, licence=licence, description=description)
+    if json:
+        console.print_json(built.to_dict())
+        return
+    found = f"{built.entities} entities and {built.relations} relations"
+    console.say(f'Loaded the packaged model, and found {found} in "{built.text}"', to=console.out)
+    console.say(f"{built.size / 1e6:.1f} MB, licence {built.licence}, in ", (str(built.wheel), "bold"), to=console.out)
+    if built.size > MAX_REGISTRY_BYTES:
+        console.say(("note:", "warning"), " PyPI takes files of up to 100 MB; export the model to int8")

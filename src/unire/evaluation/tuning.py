@@ -340,7 +340,7 @@ def calibrate(
     """
     if decoder is not None and (not tune or decoder not in SPAN_DECODERS):
         raise UnireError(f"decoder=... needs tune=True and takes {' or '.join(SPAN_DECODERS)}")
-    if out is None and (model in pretrained.names() or locate_local_model(model) is None):
+    if out is None and ((isinstance(model, str) and pretrained.get(model)) or locate_local_model(model) is None):
         raise UnireError(f"the model {str(model)!r} cannot be changed in place; give a new folder with out=...")
     if out is not None:
         check_output_folder(out)

@@ -32,6 +32,7 @@ __all__ = [
     "ModelDir",
     "copy_model",
     "ensure_writable",
+    "files_to_publish",
     "fingerprint",
     "is_model_dir",
     "locate_model",
@@ -61,7 +62,7 @@ class ModelDir:
 
     @classmethod
     def open(cls, source: str | Path) -> ModelDir:
-        """Open a model by the name of a bundled model, a folder, or a name on the Hub."""
+        """Open a model by the name of a bundled or installed model, a folder, or a name on the Hub."""
         with cls.reading(source) as model:
             return model
 
@@ -158,15 +159,18 @@ def push_to_hub(
         UnireError: The model has no weights, `huggingface_hub` is not installed, or the upload fails.
     """
     with ModelDir.reading(source) as model:
-        if not (model.path / WEIGHTS).is_file():
-            raise UnireError(
-                f"model folder {str(model.path)!r} has no {WEIGHTS}; it is incomplete, or not a unire model"
-            )
-        known = model.config.provenance
-        settings = model.config.with_(provenance={**known, "base_licence": base_licence(known), **(about or {})})
-        files: dict[str, Path | bytes] = {file: model.path / file for file in FILES if (model.path / file).is_file()}
-        files |= {file: text.encode() for file, text in _texts(settings, model.labels, name).items()}
+        files = files_to_publish(model, name, about or {})
         return upload(name, files, known=FILES, message="Upload a unire model", private=private)
+
+
+def files_to_publish(model: ModelDir, name: str, about: Mapping[str, Any]) -> dict[str, Path | bytes]:
+    """The files of a model that gets a name and a card with more facts: paths, and contents of those that change."""
+    if not (model.path / WEIGHTS).is_file():
+        raise UnireError(f"model folder {str(model.path)!r} has no {WEIGHTS}; it is incomplete, or not a unire model")
+    known = model.config.provenance
+    settings = model.config.with_(provenance={**known, "base_licence": base_licence(known), **about})
+    files: dict[str, Path | bytes] = {file: model.path / file for file in FILES if (model.path / file).is_file()}
+    return files | {file: text.encode() for file, text in _texts(settings, model.labels, name).items()}
 
 
 def write_model_config(folder: Path, settings: ModelConfig, labels: LabelSpace) -> None:
@@ -194,9 +198,9 @@ def _json(data: object) -> str:
 
 
 def locate_model(source: str | Path) -> Path:
-    """Return the folder of a model: bundled, `source` itself, or the download of a model on the Hub.
+    """Return the folder of a model: bundled, installed, `source` itself, or the download of a model on the Hub.
 
-    The name of a bundled model has precedence over a folder of that name; `./NAME` is the folder.
+    The name of a bundled or installed model has precedence over a folder of that name; `./NAME` is the folder.
     """
     if folder := locate_local_model(source):
         return folder
@@ -211,14 +215,14 @@ def locate_model(source: str | Path) -> Path:
 def locate_local_model(source: str | Path) -> Path | None:
     """Return the folder of a model on this machine; `None` if `source` can be the name of a model on the Hub."""
     name = str(source)
-    if isinstance(source, str) and name in pretrained.names():
-        return pretrained.find(name)
+    if isinstance(source, str) and (named := pretrained.get(name)):
+        return named
     folder = Path(source)
     with read_folder(folder) as present:
         if present.is_dir():
             return folder
     if name.partition("@")[0].count("/") != 1 or name.startswith((".", "/", "~")):
-        raise UnireError(f"there is no model folder {name!r}; {pretrained.list_bundled()}")
+        raise UnireError(f"there is no model folder {name!r}; {pretrained.describe_available()}")
     return None
 
 
@@ -250,8 +254,8 @@ def ensure_writable(folder: Path) -> None:
 
 
 def is_model_dir(source: str | Path) -> bool:
-    """Whether `source` is a unire model, bundled or in a folder, and not an encoder checkpoint."""
-    if isinstance(source, str) and source in pretrained.names():
+    """Whether `source` is a unire model, by name or in a folder, and not an encoder checkpoint."""
+    if isinstance(source, str) and pretrained.get(source):
         return True
     try:
         with read_folder(source) as folder:

@@ -29,7 +29,7 @@ from unire.hub.client import is_reachable, quiet_client
 from unire.hub.model_dir import ModelDir, is_model_dir
 from unire.model_files import check_tokenizer_file, is_panic, load_json
 from unire.models.fused_attention import freeze_position_bias, use_fast_attention
-from unire.pretrained import list_bundled
+from unire.pretrained import describe_available
 
 __all__ = [
     "build_encoder",
@@ -104,7 +104,7 @@ def _explain_load_errors(name: str | Path) -> Iterator[None]:
             raise
         raise UnireError(
             f"encoder {str(name)!r} cannot be loaded; give a Hub name, a folder with config.json, model.safetensors "
-            f"and tokenizer.json, or a unire model; {list_bundled()} ({describe_error(error)})"
+            f"and tokenizer.json, or a unire model; {describe_available()} ({describe_error(error)})"
         ) from None
 
 

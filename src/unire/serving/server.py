@@ -107,8 +107,8 @@ def serve(
 
 
 def model_name(model: str | Path) -> str:
-    """The name that everybody may see: that of a bundled model or of one on the Hub, or the last part of a path."""
-    if locate_local_model(model) is None or str(model) in pretrained.names():
+    """The name that everybody may see: that of a model without a path, or the last part of a path."""
+    if locate_local_model(model) is None or pretrained.get(str(model)):
         return str(model)
     return Path(model).resolve().name or "model"
 
