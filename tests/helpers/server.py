@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -77,7 +78,13 @@ class Address:
 class Running(Address):
     """A server in a thread, and what is inside."""
 
-    def __init__(self, extractor: Extractor, limits: ServingLimits | None = None, key: str | None = None) -> None:
+    def __init__(
+        self,
+        extractor: Extractor,
+        limits: ServingLimits | None = None,
+        key: str | None = None,
+        graph: Path | None = None,
+    ) -> None:
         from unire.serving.addresses import AllowedHosts, bind
         from unire.serving.app import make_app
         from unire.serving.limits import ServingLimits
@@ -86,7 +93,7 @@ class Running(Address):
         listening = bind("127.0.0.1", 0)
         super().__init__(listening.getsockname()[1])
         limits = replace(limits or ServingLimits(), drain_seconds=0)  # the tests of the drain start the command
-        app = make_app(extractor, "tested", limits=limits, key=key, hosts=AllowedHosts(["good.example"]))
+        app = make_app(extractor, "tested", limits=limits, key=key, hosts=AllowedHosts(["good.example"]), graph=graph)
         self.service = app.state.service
         self.server = Server(app)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -5,36 +5,18 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
 from helpers.browser import accessibility_problems
-from unire.documents import Document, Relation
+from helpers.graphs import DOCUMENTS, LABELS, stated
+from unire.documents import Document
 from unire.graph import Graph, export_graph
-from unire.labels import LabelSpace
 from unire.rendering.html.graph_page import write_graph_page
 
 ATTACK = "</script><img src=x onerror='window.hacked=1'>"
-LABELS = LabelSpace(("Person", "Place", "Tool"), ("MET", "WAS-IN", "USED"), frozenset({"MET"}))
-
-
-def stated(sentence: str, entities: list[tuple[int, int, str]], relation: tuple[int, int, str], score: float, id: str):
-    document = Document.from_words([sentence.split()], entities, id=id)
-    head, tail = (replace(document.entities[i], score=score) for i in relation[:2])
-    return document.annotated([head, tail], [Relation(head, tail, relation[2], score)])
-
-
-DOCUMENTS = [
-    stated("Ada met Charles .", [(0, 1, "Person"), (2, 3, "Person")], (0, 1, "MET"), 0.9, "a"),
-    stated("Charles met Ada again .", [(0, 1, "Person"), (2, 3, "Person")], (0, 1, "MET"), 0.8, "b"),
-    stated("Ada was in London .", [(0, 1, "Person"), (3, 4, "Place")], (0, 1, "WAS-IN"), 0.7, "c"),
-    stated("Ada used the engine .", [(0, 1, "Person"), (3, 4, "Tool")], (0, 1, "USED"), 0.3, "d"),
-    stated("Mary 😀 was in London .", [(0, 1, "Person"), (4, 5, "Place")], (0, 1, "WAS-IN"), 0.6, "e"),
-    stated("Grace used COBOL .", [(0, 1, "Person"), (2, 3, "Tool")], (0, 1, "USED"), 0.5, "f"),
-]
 
 
 @pytest.fixture
@@ -175,6 +157,45 @@ def test_what_is_shown_can_be_downloaded(visit):
     assert "'=1+1," in {row["tail"] for row in rows}
 
 
+def table(page) -> list[list[str]]:
+    return page.locator("#table tr").evaluate_all(
+        "rows => rows.map((row) => [...row.cells].map((cell) => cell.innerText.replace(/\\s+/g, ' ').trim()))"
+    )
+
+
+def test_a_table_compares_entities_by_what_they_are_related_to(visit):
+    page = visit()
+    page.get_by_role("button", name="Table").click()
+    page.get_by_label("Rows").select_option("Person")
+    assert table(page) == [
+        ["Person", "Person", "Place", "Tool"],
+        ["P Ada", "M ↔ Charles", "WI → London", "U → engine"],
+        ["P Charles", "M ↔ Ada", "", ""],
+        ["P Mary", "", "WI → London", ""],
+        ["P Grace", "", "", "U → COBOL"],
+    ]
+    assert len(sentences(page)) == 6
+    page.locator("#table").get_by_role("button", name="London").first.click()
+    assert sentences(page) == ["Ada was in London ."]
+    page.get_by_label("Columns").select_option("Place")
+    assert table(page) == [["Person", "PL London"], ["P Ada", "WI →"], ["P Mary", "WI →"]]
+    other = visit(at="#" + page.url.partition("#")[2])
+    assert table(other) == table(page)
+    page.locator("#score").fill("0.65")
+    assert table(page) == [["Person", "PL London"], ["P Ada", "WI →"]]
+    with page.expect_download() as download:
+        page.locator("#download").click()
+    assert download.value.suggested_filename == "table.csv"
+    assert download.value.path().read_text(encoding="utf-8") == ",London\nAda,(WAS-IN 0.70)\n"
+    page.get_by_label("Columns").select_option("Tool")
+    page.get_by_label("Rows").select_option("Place")
+    assert page.locator("#empty").is_visible()
+    page.go_back()
+    page.go_back()
+    page.locator("#table").get_by_role("button", name="Ada").first.click()
+    assert page.locator(".centre bdi").inner_text() == "Ada"
+
+
 def test_hostile_names_and_sentences_are_text(visit):
     words = [ATTACK, "met", "\u202eB", "\x00", "."]
     document = Document.from_words([words], [(0, 1, ATTACK), (2, 3, ATTACK)], [(0, 1, ATTACK)], id=ATTACK)
@@ -227,6 +248,18 @@ def test_axe_finds_no_barrier(visit, width, scheme):
     page.locator(".edge").first.click()
     page.locator("#search").fill("a")
     assert accessibility_problems(page) == []
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Table").click()
+    assert accessibility_problems(page) == []
+
+
+def test_printing_has_the_table_without_the_controls(visit):
+    page = visit(at="#view=table&rows=Person")
+    page.emulate_media(media="print")
+    assert page.locator("#table").is_visible()
+    assert page.locator("#evidence li").count() == 6
+    for control in ("#search", "#hubs", "#download", "[data-view]"):
+        assert not page.locator(control).first.is_visible()
 
 
 def test_the_ending_html_names_the_page(tmp_path):

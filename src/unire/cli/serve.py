@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from pathlib import Path
 from typing import Annotated
 
 from unire import pretrained
@@ -28,6 +29,16 @@ def serve(
     ] = pretrained.DEFAULT,
     constraints: Constraints = None,
     device: Device = None,
+    graph: Annotated[
+        Path | None,
+        option(
+            "--graph",
+            metavar="FOLDER",
+            help="Knowledge graph (see `unire graph`) to show at /graph.",
+            panel=SERVER,
+            default="none",
+        ),
+    ] = None,
     host: Annotated[
         str, option("--host", metavar="ADDRESS", help="Address to listen on; 0.0.0.0 is all.", panel=SERVER)
     ] = "127.0.0.1",
@@ -91,6 +102,7 @@ def serve(
 
         unire serve
         unire serve --model models/mine --port 9000
+        unire serve --graph my-graph
         UNIRE_API_KEY=secret unire serve --host 0.0.0.0 --allowed-hosts a.org
         curl http://127.0.0.1:8000/extract --json '{"text": "We train a parser."}'
 
@@ -124,9 +136,16 @@ def serve(
         allowed_hosts=() if allowed_hosts is None else allowed_hosts,
         device=device,
         constraints=constraints,
-        on_start=lambda address: console.say(f"{model} at {address} (Ctrl-C stops it)"),
+        graph=graph,
+        on_start=lambda address: _announce(model, address, graph),
     )
     console.say(f"stopped; requests: {_describe_outcomes(outcomes)}")
+
+
+def _announce(model: str, address: str, graph: Path | None) -> None:
+    console.say(f"{model} at {address} (Ctrl-C stops it)")
+    if graph is not None:
+        console.say(f"{graph} at {address}/graph")
 
 
 def _describe_outcomes(outcomes: Counter[str]) -> str:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from unire.errors import UnireError, describe_error
@@ -54,8 +55,8 @@ def connect(folder: Path, memory: int, *, work: Path | None = None) -> Any:
     database.execute(f"SET memory_limit = '{memory // 2**20}MiB'")
     database.execute(f"SET threads = {cpu_count()}")
     database.execute("SET enable_progress_bar = false")
+    database.execute(f"SET temp_directory = {quote_text(str(work or Path(gettempdir()) / 'unire-graph'))}")
     if work is not None:
-        database.execute(f"SET temp_directory = {quote_text(str(work))}")
         database.execute("SET preserve_insertion_order = false")
     return database
 
@@ -112,7 +113,7 @@ def _merge(database: Any, folder: Path, parts: list[Path], about: Mapping[str, A
     generic = run("SELECT sum(generic_mentions), sum(generic_relations) FROM documents").fetchall()[0]
     notes[GENERIC_MENTION], notes[GENERIC_RELATION] = (int(count or 0) for count in generic)
     counts = {}
-    tables = [("evidence", _copy_evidence), ("edges", _copy_edges), ("nodes", _write_nodes), ("merges", _copy_merges)]
+    tables = [("evidence", _copy_evidence), ("nodes", _write_nodes), ("edges", _copy_edges), ("merges", _copy_merges)]
     for name, write in tables:
         write(database, folder / WORK_FOLDER)
         path = folder / WORK_FOLDER / f"{name}.parquet"
@@ -198,16 +199,21 @@ def _copy_evidence(database: Any, work: Path) -> None:
 
 
 def _copy_edges(database: Any, work: Path) -> None:
+    nodes = f"read_parquet({quote_text(str(work / 'nodes.parquet'))})"
     query = f"""
-        SELECT head, relation, tail, any_value(is_symmetric) AS is_symmetric, CAST(sum(n) AS BIGINT) AS mentions,
-            count(*) AS documents,
-            CASE WHEN sum(scored) > 0
-                THEN round(1 - exp(-CAST(sum(weights) AS DOUBLE) / {WEIGHT_UNIT}), 6) END AS score
+        SELECT e.*, h.type AS head_type, t.type AS tail_type
         FROM (
-            SELECT head, relation, tail, doc, any_value(is_symmetric) AS is_symmetric, count(*) AS n,
-                count(score) AS scored, sum(weight) AS weights
-            FROM read_parquet({quote_text(str(work / "evidence.parquet"))}) GROUP BY head, relation, tail, doc)
-        GROUP BY head, relation, tail ORDER BY head, relation, tail"""
+            SELECT head, relation, tail, any_value(is_symmetric) AS is_symmetric, CAST(sum(n) AS BIGINT) AS mentions,
+                count(*) AS documents,
+                CASE WHEN sum(scored) > 0
+                    THEN round(1 - exp(-CAST(sum(weights) AS DOUBLE) / {WEIGHT_UNIT}), 6) END AS score
+            FROM (
+                SELECT head, relation, tail, doc, any_value(is_symmetric) AS is_symmetric, count(*) AS n,
+                    count(score) AS scored, sum(weight) AS weights
+                FROM read_parquet({quote_text(str(work / "evidence.parquet"))}) GROUP BY head, relation, tail, doc)
+            GROUP BY head, relation, tail) e
+        JOIN {nodes} h ON h.node = head JOIN {nodes} t ON t.node = tail
+        ORDER BY head, relation, tail"""
     _copy(database, query, work, "edges")
 
 
@@ -230,12 +236,12 @@ def _write_nodes(database: Any, work: Path) -> None:
         low, high = (2**64 * place // n_ranges for place in (position, position + 1))
         inside = f"node >= {low}::UBIGINT AND node <= {high - 1}::UBIGINT"
         table = database.sql(f"""
-            SELECT node, names[1].name AS name, names, types, mentions, documents
+            SELECT node, names[1].name AS name, names, type, types, mentions, documents
             FROM (SELECT * FROM node_counts WHERE {inside})
             JOIN (SELECT node, coalesce({names} FILTER (WHERE named), {names})[:{MAX_NAMES}] AS names
                 FROM name_counts WHERE {inside} GROUP BY node) USING (node)
-            JOIN (SELECT node, list({{type: type, mentions: CAST(n AS BIGINT)}} ORDER BY type) AS types
-                FROM type_counts WHERE {inside} GROUP BY node) USING (node)
+            JOIN (SELECT node, list({{type: type, mentions: CAST(n AS BIGINT)}} ORDER BY type) AS types,
+                first(type ORDER BY n DESC, type) AS type FROM type_counts WHERE {inside} GROUP BY node) USING (node)
             ORDER BY node""").to_arrow_table()
         writer = writer or pq.ParquetWriter(work / "nodes.parquet", table.schema, compression="zstd")
         writer.write_table(table)

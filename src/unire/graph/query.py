@@ -16,7 +16,7 @@ from unire.graph.names import fold_name, normalize_text
 from unire.graph.records import EdgeRecord, EvidenceRecord, MergeRecord, NodeRecord, format_id
 from unire.graph.store import DEFAULT_MEMORY, read_graph_file, require_duckdb
 
-__all__ = ["GraphStatistics", "KnowledgeGraph"]
+__all__ = ["EdgeFilter", "GraphStatistics", "KnowledgeGraph"]
 
 ROWS_AT_A_TIME = 10_000
 NODE_COLUMNS = "node, name, names, types, mentions, documents"
@@ -46,6 +46,32 @@ class GraphStatistics(NamedTuple):
     """Edges by relation type."""
     hubs: list[tuple[str, int, int]]
     """Names of the nodes with the most edges, with their numbers of edges and of documents."""
+
+
+class EdgeFilter(NamedTuple):
+    """Which edges to look at."""
+
+    min_score: float = 0.0
+    """The lowest score; edges without a score pass."""
+    hidden_types: frozenset[str] = frozenset()
+    """Entity types whose nodes are left out with their edges."""
+    hidden_relations: frozenset[str] = frozenset()
+
+    @property
+    def condition(self) -> str:
+        """A condition of SQL on edges."""
+        parts = []
+        if self.min_score > 0:
+            parts.append(f"coalesce(score, 1) >= {self.min_score!r}")
+        if self.hidden_types:
+            hidden = ", ".join(map(quote_text, sorted(self.hidden_types)))
+            parts.append(f"head_type NOT IN ({hidden}) AND tail_type NOT IN ({hidden})")
+        if self.hidden_relations:
+            parts.append(f"relation NOT IN ({', '.join(map(quote_text, sorted(self.hidden_relations)))})")
+        return " AND ".join(parts) or "true"
+
+
+ALL_EDGES = EdgeFilter()
 
 
 class KnowledgeGraph:
@@ -90,6 +116,10 @@ class KnowledgeGraph:
         """Close the files."""
         self._database.close()
 
+    def interrupt(self) -> None:
+        """Stop the query that another thread runs. It raises `UnireError`."""
+        self._database.interrupt()
+
     def __enter__(self) -> KnowledgeGraph:
         return self
 
@@ -110,15 +140,15 @@ class KnowledgeGraph:
 
     def iter_nodes(self) -> Iterator[NodeRecord]:
         """Yield the nodes in the order of their ids."""
-        return map(_node, self._stream(f"SELECT {NODE_COLUMNS} FROM nodes ORDER BY node"))
+        return map(to_node, self._stream(f"SELECT {NODE_COLUMNS} FROM nodes ORDER BY node"))
 
     def iter_edges(self) -> Iterator[EdgeRecord]:
         """Yield the edges in the order of head, relation and tail."""
-        return map(_edge, self._stream(f"SELECT {EDGE_COLUMNS} FROM edges ORDER BY head, relation, tail"))
+        return map(to_edge, self._stream(f"SELECT {EDGE_COLUMNS} FROM edges ORDER BY head, relation, tail"))
 
     def iter_evidence(self) -> Iterator[EvidenceRecord]:
         """Yield the evidence in the order of the edges; of one edge, in the order of documents and offsets."""
-        return map(_evidence, self._stream(f"SELECT {EVIDENCE_COLUMNS} FROM evidence ORDER BY {EVIDENCE_ORDER}"))
+        return map(to_evidence, self._stream(f"SELECT {EVIDENCE_COLUMNS} FROM evidence ORDER BY {EVIDENCE_ORDER}"))
 
     def iter_merges(self) -> Iterator[MergeRecord]:
         """Yield why names belong to nodes."""
@@ -132,19 +162,19 @@ class KnowledgeGraph:
         >>> graph.find("neural networks")  # doctest: +SKIP
         """
         keys = [node_id(fold_name(name)), node_id(normalize_text(name)), _parse_id(name)]
-        exact = self._rows(
+        exact = self.query(
             f"SELECT {NODE_COLUMNS} FROM nodes WHERE node IN (?, ?, ?) "
             "OR len(list_filter(names, lambda x: lower(x.name) = lower(?))) > 0 ORDER BY documents DESC, node LIMIT ?",
             [*keys, name, limit],
         )
-        found = {row[0]: _node(row) for row in exact}
+        found = {row[0]: to_node(row) for row in exact}
         if len(found) < limit and name.strip():
-            others = self._rows(
+            others = self.query(
                 f"SELECT {NODE_COLUMNS} FROM nodes WHERE contains(lower(name), lower(?)) "
                 "ORDER BY documents DESC, node LIMIT ?",
                 [name, limit],
             )
-            found |= {row[0]: _node(row) for row in others if row[0] not in found}
+            found |= {row[0]: to_node(row) for row in others if row[0] not in found}
         return list(found.values())[:limit]
 
     def find_one(self, name: str) -> NodeRecord:
@@ -161,75 +191,111 @@ class KnowledgeGraph:
     def get_nodes(self, ids: Iterable[str]) -> dict[str, NodeRecord]:
         """The nodes with some ids."""
         keys = sorted({key for key in map(_parse_id, ids) if key is not None})
-        rows = self._rows(f"SELECT {NODE_COLUMNS} FROM nodes WHERE node IN (SELECT unnest(?::UBIGINT[]))", [keys])
-        return {format_id(row[0]): _node(row) for row in rows}
+        rows = self.query(f"SELECT {NODE_COLUMNS} FROM nodes WHERE node IN (SELECT unnest(?::UBIGINT[]))", [keys])
+        return {format_id(row[0]): to_node(row) for row in rows}
 
-    def neighbours(self, node: str, limit: int | None = None) -> list[EdgeRecord]:
+    def neighbours(self, node: str, limit: int | None = None, keep: EdgeFilter = ALL_EDGES) -> list[EdgeRecord]:
         """The edges of a node, those with the highest scores first."""
-        rows = self._rows(
-            f"SELECT {EDGE_COLUMNS} FROM edges WHERE head = ? OR tail = ? "
+        rows = self.query(
+            f"SELECT {EDGE_COLUMNS} FROM edges WHERE (head = ? OR tail = ?) AND {keep.condition} "
             "ORDER BY score DESC NULLS LAST, documents DESC, head, relation, tail LIMIT ?",
             [_parse_id(node), _parse_id(node), 2**62 if limit is None else limit],
         )
-        return list(map(_edge, rows))
+        return list(map(to_edge, rows))
 
     def get_evidence(self, edge: EdgeRecord, limit: int | None = None) -> list[EvidenceRecord]:
         """The sentences that state a relation, those with the highest scores first."""
-        rows = self._rows(
+        rows = self.query(
             f"SELECT {EVIDENCE_COLUMNS} FROM evidence WHERE head = ? AND relation = ? AND tail = ? "
             f"ORDER BY score DESC NULLS LAST, {EVIDENCE_ORDER} LIMIT ?",
             [_parse_id(edge.head), edge.relation, _parse_id(edge.tail), 2**62 if limit is None else limit],
         )
-        return list(map(_evidence, rows))
+        return list(map(to_evidence, rows))
 
-    def path(self, first: str, last: str, max_edges: int = 6) -> list[EdgeRecord]:
+    def get_evidence_of(
+        self, edges: Sequence[EdgeRecord], limit: int
+    ) -> dict[tuple[str, str, str], list[EvidenceRecord]]:
+        """The best sentences of each of some edges, by head, relation and tail."""
+        columns = [[int(e.head, 16) for e in edges], [e.relation for e in edges], [int(e.tail, 16) for e in edges]]
+        rows = self.query(
+            f"""
+            WITH wanted AS (
+                SELECT unnest(?::UBIGINT[]) AS head, unnest(?::VARCHAR[]) AS relation, unnest(?::UBIGINT[]) AS tail)
+            SELECT {EVIDENCE_COLUMNS} FROM evidence SEMI JOIN wanted USING (head, relation, tail)
+            QUALIFY row_number() OVER (
+                PARTITION BY head, relation, tail ORDER BY score DESC NULLS LAST, {EVIDENCE_ORDER}) <= ?
+            ORDER BY score DESC NULLS LAST, {EVIDENCE_ORDER}""",
+            [*columns, limit],
+        )
+        found: dict[tuple[str, str, str], list[EvidenceRecord]] = {}
+        for row in map(to_evidence, rows):
+            found.setdefault((row.head, row.relation, row.tail), []).append(row)
+        return found
+
+    def path(self, first: str, last: str, max_edges: int = 6, keep: EdgeFilter = ALL_EDGES) -> list[EdgeRecord]:
         """A shortest path between two nodes, whatever the directions of its edges; empty if there is none.
 
-        Of the shortest paths, it takes the edge with the highest score at every step.
+        The search goes from both ends towards the middle, so that it sees few nodes.
 
         Args:
             first: The id of a node.
             last: The id of a node.
             max_edges: Longer paths are not searched.
+            keep: The edges that a path may take.
         """
-        start, goal = _parse_id(first), _parse_id(last)
-        came: dict[int | None, EdgeRecord | None] = {start: None}
-        frontier = [start]
+        ends = _parse_id(first), _parse_id(last)
+        if ends[0] == ends[1] or None in ends:
+            return []
+        came: list[dict[int | None, EdgeRecord | None]] = [{end: None} for end in ends]
+        frontiers: list[list[int | None]] = [[end] for end in ends]
         for _ in range(max_edges):
-            if goal in came or not frontier:
+            side = int(len(frontiers[1]) < len(frontiers[0]))
+            frontiers[side] = self._expand(frontiers[side], came[side], keep)
+            if met := [node for node in frontiers[side] if node in came[1 - side]]:
+                return [*self._trace(came[0], met[0])[::-1], *self._trace(came[1], met[0])]
+            if not frontiers[side]:
                 break
-            rows = self._rows(
-                f"""
-                WITH frontier AS (SELECT unnest(?::UBIGINT[]) AS node)
-                SELECT {EDGE_COLUMNS} FROM edges
-                WHERE head IN (SELECT node FROM frontier) OR tail IN (SELECT node FROM frontier)
-                ORDER BY score DESC NULLS LAST, head, relation, tail""",
-                [frontier],
-            )
-            inside = set(frontier)
-            frontier = []
-            for row in rows:
-                for here, there in ((row[0], row[2]), (row[2], row[0])):
-                    if here in inside and there not in came:
-                        came[there] = _edge(row)
-                        frontier.append(there)
-        steps: list[EdgeRecord] = []
-        place = goal
-        while goal in came and (edge := came[place]) is not None:
+        return []
+
+    def _expand(
+        self, frontier: list[int | None], came: dict[int | None, EdgeRecord | None], keep: EdgeFilter
+    ) -> list[int | None]:
+        """Go one edge further, along the edges with the highest scores. Return the new nodes."""
+        rows = self.query(
+            f"""
+            WITH frontier AS (SELECT unnest(?::UBIGINT[]) AS node),
+            steps AS (
+                SELECT tail AS node, {EDGE_COLUMNS} FROM edges SEMI JOIN frontier ON head = node WHERE {keep.condition}
+                UNION ALL
+                SELECT head AS node, {EDGE_COLUMNS} FROM edges SEMI JOIN frontier ON tail = node WHERE {keep.condition})
+            SELECT * FROM steps QUALIFY row_number() OVER (
+                PARTITION BY node ORDER BY score DESC NULLS LAST, head, relation, tail) = 1
+            ORDER BY score DESC NULLS LAST, head, relation, tail, node""",
+            [frontier],
+        )
+        new = [row for row in rows if row[0] not in came]
+        came |= {row[0]: to_edge(row[1:]) for row in new}
+        return [row[0] for row in new]
+
+    @staticmethod
+    def _trace(came: dict[int | None, EdgeRecord | None], node: int | None) -> list[EdgeRecord]:
+        """The edges from a node back to where the search began."""
+        steps = []
+        while (edge := came[node]) is not None:
             steps.append(edge)
             head, tail = _parse_id(edge.head), _parse_id(edge.tail)
-            place = head if place == tail else tail
-        return steps[::-1]
+            node = head if node == tail else tail
+        return steps
 
     def statistics(self, hubs: int = 10) -> GraphStatistics:
         """Count nodes, edges and components."""
-        shared = self._rows("SELECT count(*) FROM nodes WHERE documents > 1")[0][0]
-        types = self._rows(
+        shared = self.query("SELECT count(*) FROM nodes WHERE documents > 1")[0][0]
+        types = self.query(
             "SELECT t.type, CAST(sum(t.mentions) AS BIGINT) AS n FROM (SELECT unnest(types) AS t FROM nodes) "
             "GROUP BY t.type ORDER BY n DESC, t.type"
         )
-        relations = self._rows("SELECT relation, count(*) AS n FROM edges GROUP BY relation ORDER BY n DESC, relation")
-        degrees = self._rows(
+        relations = self.query("SELECT relation, count(*) AS n FROM edges GROUP BY relation ORDER BY n DESC, relation")
+        degrees = self.query(
             "SELECT name, degree, documents FROM (SELECT node, count(*) AS degree FROM "
             "(SELECT head AS node FROM edges UNION ALL SELECT tail FROM edges) GROUP BY node) JOIN nodes USING (node) "
             "ORDER BY degree DESC, documents DESC, node LIMIT ?",
@@ -251,7 +317,8 @@ class KnowledgeGraph:
             degrees,
         )
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def query(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a query of SQL on the tables `nodes`, `edges`, `evidence` and `merges`."""
         with explain_errors(self.folder):
             return list(self._database.execute(query, list(values)).fetchall())
 
@@ -270,7 +337,7 @@ def _parse_id(text: str) -> int | None:
         return None
 
 
-def _node(row: tuple[Any, ...]) -> NodeRecord:
+def to_node(row: tuple[Any, ...]) -> NodeRecord:
     node, name, names, types, mentions, documents = row
     return NodeRecord(
         id=format_id(node),
@@ -282,7 +349,7 @@ def _node(row: tuple[Any, ...]) -> NodeRecord:
     )
 
 
-def _edge(row: tuple[Any, ...]) -> EdgeRecord:
+def to_edge(row: tuple[Any, ...]) -> EdgeRecord:
     head, relation, tail, symmetric, mentions, documents, score = row
     return EdgeRecord(
         head=format_id(head),
@@ -295,7 +362,7 @@ def _edge(row: tuple[Any, ...]) -> EdgeRecord:
     )
 
 
-def _evidence(row: tuple[Any, ...]) -> EvidenceRecord:
+def to_evidence(row: tuple[Any, ...]) -> EvidenceRecord:
     head, relation, tail, document, sentence, start, head_start, head_end, tail_start, tail_end, score = row
     return EvidenceRecord(
         head=format_id(head),

@@ -44,7 +44,7 @@ __all__ = ["GRAPH_FILE", "GraphInputs", "add_to_graph", "build_graph", "read_gra
 
 GRAPH_FILE = "graph.json"
 """The file in a graph's folder that says what it holds."""
-FORMAT = 1
+FORMAT = 2
 """The version of the folder's layout."""
 PART_DOCUMENTS = 5_000
 """Documents of results in a file of facts."""

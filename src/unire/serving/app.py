@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from hmac import compare_digest
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import FastAPI, Request, Response, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -24,6 +25,8 @@ from unire.serving.schemas import (
     Answer,
     ApiError,
     ExtractRequest,
+    GraphAnswer,
+    GraphRequest,
     Problem,
     State,
     ViewAnswer,
@@ -31,6 +34,9 @@ from unire.serving.schemas import (
     parse_request,
 )
 from unire.serving.service import Service
+
+if TYPE_CHECKING:
+    from unire.serving.graph import GraphService  # needs the extra `graph`
 
 __all__ = ["make_app"]
 
@@ -69,6 +75,7 @@ def make_app(
     limits: ServingLimits | None = None,
     key: str | None = None,
     hosts: AllowedHosts | None = None,
+    graph: str | Path | None = None,
 ) -> FastAPI:
     """Make an application that serves a model.
 
@@ -78,14 +85,18 @@ def make_app(
         limits: Limits of requests, clients and the queue.
         key: The API key that callers send as `Authorization: Bearer …`. [default: none is needed]
         hosts: The names by which callers may address the server. [default: those of this machine]
+        graph: The folder of a knowledge graph, which `/graph` shows.
     """
     limits = limits or ServingLimits()
     service = Service(extractor, name, limits)
+    graphs = None if graph is None else _open_graph(graph, service)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         await asyncio.get_running_loop().run_in_executor(None, service.batcher.close, CLOSE_SECONDS)
+        if graphs is not None:
+            graphs.close()
 
     app = FastAPI(
         title="unire",
@@ -103,6 +114,8 @@ def make_app(
     )
     app.state.service = service
     _add_routes(app, service, _require_key(key))
+    if graphs is not None:
+        _add_graph_routes(app, graphs, _require_key(key))
     paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
     app.add_middleware(RequestMiddleware, service=service, hosts=hosts or AllowedHosts(), paths=paths)
     return app
@@ -162,23 +175,56 @@ def _add_routes(app: FastAPI, service: Service, locks: list[Any]) -> None:
         return HTMLResponse(page.html, headers=page.headers)
 
 
+def _open_graph(folder: str | Path, service: Service) -> GraphService:
+    from unire.serving.graph import GraphService
+
+    return GraphService(folder, service)
+
+
+def _add_graph_routes(app: FastAPI, graphs: GraphService, locks: list[Any]) -> None:
+    @app.get("/graph", response_class=HTMLResponse)
+    async def graph_page() -> HTMLResponse:
+        """A page that shows the knowledge graph."""
+        return HTMLResponse(graphs.html, headers=graphs.headers)
+
+    @app.post(
+        "/graph",
+        dependencies=locks,
+        openapi_extra=_describe_body(GraphRequest, None),
+        responses={200: {"model": GraphAnswer}, **PROBLEMS, **(UNAUTHORIZED if locks else {})},
+    )
+    async def ask_graph(request: Request) -> Response:
+        """Answer a question of the page at `/graph`: entities, their relations and evidence, paths and tables."""
+        question = await _parse_body(request, GraphRequest)
+        answer = await graphs.answer(question.check(), *_describe_client(request))
+        return Response(answer, media_type="application/json")
+
+
 async def _answer(service: Service, request: Request, kind: Any) -> Response:
+    job = (await _parse_body(request, kind)).to_job(service.limits, service.extractor.labels)
+    return Response(await service.answer(job, *_describe_client(request)), media_type="application/json")
+
+
+async def _parse_body(request: Request, kind: Any) -> Any:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ApiError(415, "the body must be JSON, sent with Content-Type: application/json")
-    job = parse_request(kind, await request.body()).to_job(service.limits, service.extractor.labels)
+    return parse_request(kind, await request.body())
+
+
+def _describe_client(request: Request) -> tuple[str, Callable[[], Awaitable[None]]]:
+    """Who sent a request, and what to wait for to know that they have gone."""
 
     async def disconnected() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    client = client_of(request.client.host) if request.client else ""
-    return Response(await service.answer(job, client, disconnected), media_type="application/json")
+    return client_of(request.client.host) if request.client else "", disconnected
 
 
-def _describe_body(kind: Any, labels: LabelSpace) -> dict[str, Any]:
+def _describe_body(kind: Any, labels: LabelSpace | None) -> dict[str, Any]:
     """OpenAPI description of a body, which `parse_request` parses, because its errors do not quote the body."""
     schema = kind.model_json_schema()
-    for name, types in (("entities", labels.entity_types), ("relations", labels.relation_types)):
+    for name, types in (("entities", labels.entity_types), ("relations", labels.relation_types)) if labels else ():
         if name in schema["properties"]:
             schema["properties"][name] |= {"items": {"type": "string", "enum": list(types)}, "minItems": 1}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

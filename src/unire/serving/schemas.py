@@ -19,6 +19,8 @@ __all__ = [
     "Answer",
     "ApiError",
     "ExtractRequest",
+    "GraphAnswer",
+    "GraphRequest",
     "Problem",
     "State",
     "ViewAnswer",
@@ -120,6 +122,36 @@ class ViewRequest(_Request):
         return ViewJob(self.text, self.alpha, frozenset(self.cells))
 
 
+Name = Annotated[str, Field(max_length=1000)]
+
+
+class GraphRequest(_Request):
+    """A question about the graph: one of the fields above the filter."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"search": "parser"}]})
+
+    overview: Annotated[int, Field(ge=0, le=100)] = _optional("The counts, and as many of the largest nodes.")
+    search: Name = _optional("The entities with these words in their names.")
+    entity: Name = _optional("The node with this id, and its edges.")
+    path: Annotated[list[Name], Field(min_length=2, max_length=2)] = _optional("A shortest path between two ids.")
+    evidence: Annotated[list[Name], Field(min_length=3, max_length=3)] = _optional(
+        "The sentences of an edge: head, relation, tail."
+    )
+    table: Annotated[list[Name], Field(min_length=1, max_length=2)] = _optional(
+        "The edges of a comparison table: the type of the rows and, if its entities are the columns, a second one."
+    )
+    min_score: Annotated[float, Field(ge=0, le=1, description="Leave out edges with a lower score.")] = 0.0
+    hidden_types: Annotated[list[Name], Field(max_length=1000)] = _optional("Leave out nodes of these types.")
+    hidden_relations: Annotated[list[Name], Field(max_length=1000)] = _optional("Leave out these relations.")
+
+    def check(self) -> GraphRequest:
+        """Return the request if it has one question."""
+        questions = ("overview", "search", "entity", "path", "evidence", "table")
+        if sum(getattr(self, name) is not None for name in questions) != 1:
+            raise ApiError(422, f"give one of {', '.join(questions)}")
+        return self
+
+
 Request = TypeVar("Request", bound=_Request)
 
 
@@ -144,7 +176,7 @@ def _describe(error: ValidationError) -> str:
 
 
 def _field_names(error: ValidationError) -> Sequence[str]:
-    kinds = {kind.__name__: kind for kind in (ExtractRequest, ViewRequest)}
+    kinds = {kind.__name__: kind for kind in (ExtractRequest, ViewRequest, GraphRequest)}
     return [f'"{name}"' for name in kinds[error.title].model_fields]
 
 
@@ -243,6 +275,15 @@ class ViewAnswer(BaseModel):
     tables: Annotated[list[dict[str, Any]], Field(description="Tables by sentence.")]
     document: TextDocument
     tsv: Annotated[str, Field(description="The relations as tab-separated values.")]
+
+
+class GraphAnswer(BaseModel):
+    """What the page at `/graph` shows; its fields depend on the question."""
+
+    nodes: list[list[Any]] = []
+    edges: list[list[Any]] = []
+    degrees: Annotated[list[int], Field(description="Numbers of edges of the nodes.")] = []
+    evidence: list[list[Any]] = []
 
 
 class Problem(BaseModel):

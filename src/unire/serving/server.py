@@ -62,6 +62,7 @@ def serve(
     allowed_hosts: str | Iterable[str] = (),
     device: str | None = None,
     constraints: str | Path | None = None,
+    graph: str | Path | None = None,
     on_start: Callable[[str], None] = lambda address: None,
 ) -> Counter[str]:
     """Serve a model over HTTP until SIGTERM or Ctrl-C, and then until all accepted requests are answered.
@@ -80,6 +81,7 @@ def serve(
             can reach `host`. [default: `localhost`, `127.0.0.1` and `[::1]`, which are always allowed]
         device: As for `Extractor.load`.
         constraints: As for `Extractor.load`.
+        graph: The folder of a knowledge graph, which the server shows at `/graph`.
         on_start: Called with the server's address, such as `http://127.0.0.1:8000`, when it is about to accept
             connections.
 
@@ -99,7 +101,7 @@ def serve(
     hosts.check_address(address)
     limit_malloc_arenas()
     extractor = Extractor.load(model, device=device, constraints=constraints)
-    app = make_app(extractor, model_name(model), limits=limits, key=api_key, hosts=hosts)
+    app = make_app(extractor, model_name(model), limits=limits, key=api_key, hosts=hosts, graph=graph)
     service: Service = app.state.service
     service.measure_speed()
     run_app(app, listening, lambda: on_start(f"http://{f'[{address}]' if ':' in address else address}:{port}"))

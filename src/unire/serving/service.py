@@ -75,23 +75,31 @@ class Service:
             raise ApiError(429, f"the server is busy; try again in {full.seconds} seconds", full.seconds) from None
         except ClosedError:
             raise ApiError(503, "the server has stopped", retry=1) from None
+        return job.join(await self.wait(result, disconnected, "send less text at once"))
+
+    async def wait(self, result: asyncio.Future[Any], disconnected: Callable[[], Any], advice: str) -> Any:
+        """Wait for the result of an accepted request, and count how it ends.
+
+        Args:
+            result: The result; it is cancelled if nobody waits for it any more.
+            disconnected: Returns when the caller has disconnected.
+            advice: What the caller can do after a timeout.
+        """
         self.accepted += 1
         outcome = "failed"
         left = asyncio.ensure_future(disconnected())
         try:
             await asyncio.wait({result, left}, timeout=self.limits.timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
             if result.done():
-                results = result.result()
+                found = result.result()
                 outcome = "answered"
-                return job.join(results)
+                return found
             if left.done():
                 outcome = "left"
                 raise ApiError(CLIENT_CLOSED_REQUEST, "the client has disconnected")  # only counted, never sent
             outcome = "late"
             # without `Retry-After`: the same request would take as long again
-            raise ApiError(
-                503, f"the request timed out after {self.limits.timeout_seconds:g} seconds; send less text at once"
-            )
+            raise ApiError(503, f"the request timed out after {self.limits.timeout_seconds:g} seconds; {advice}")
         except ClosedError:
             outcome = "stopped"
             raise ApiError(503, "the server is stopping and did not answer; try again soon", 1) from None

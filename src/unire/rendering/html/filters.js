@@ -55,22 +55,27 @@ class Filters {
   /** Count the labels of documents, above the score, and show in the chips which are off. */
   count(documents) {
     const counts = new Map();
-    let scored = false;
+    this.scored = false;
     for (const data of documents) {
       for (const [kind, items] of [["entity", data.entities], ["relation", data.relations]]) {
         for (const item of items) {
-          const chip = this.chip(kind, item);
-          scored ||= item.score !== null;
-          if (this.passes(item)) counts.set(chip, (counts.get(chip) ?? 0) + 1);
+          this.chip(kind, item);
+          this.scored ||= item.score !== null;
+          const key = `${kind}:${item.label}`;
+          if (this.passes(item)) counts.set(key, (counts.get(key) ?? 0) + 1);
         }
       }
     }
+    this.show(counts);
+  }
+
+  /** Show counts in the chips, and which are off. */
+  show(counts) {
     for (const [key, chip] of this.chips) {
       chip.button.ariaPressed = String(!this.off.has(key));
-      chip.button.classList.toggle("empty", !counts.has(chip));
-      chip.count.textContent = (counts.get(chip) ?? 0).toLocaleString("en");
+      chip.button.classList.toggle("empty", !counts.has(key));
+      chip.count.textContent = (counts.get(key) ?? 0).toLocaleString("en");
     }
-    this.scored = scored;
     this.settle();
   }
 

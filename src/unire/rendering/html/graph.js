@@ -4,7 +4,7 @@
 class EntitySearch {
   static MOST = 12;
 
-  /** `find(words)` returns entities, best first; `choose(entity)` is called with the chosen one. */
+  /** `find(words)` promises entities, best first, or null if it was asked again; `choose(entity)` is called with the chosen one. */
   constructor(field, list, find, choose) {
     Object.assign(this, { field, list, find, choose });
     this.settle = oneTabStop(list, "li");
@@ -15,19 +15,32 @@ class EntitySearch {
         event.preventDefault();
         list.querySelector("li")?.focus();
       }
-      if (event.key === "Enter" && this.found?.length) this.take(this.found[0]);
+      if (event.key === "Enter") this.takeFirst();
     });
     field.parentElement.addEventListener("focusout", ({ relatedTarget }) => {
       if (!field.parentElement.contains(relatedTarget)) list.hidden = true;
     });
   }
 
-  show() {
-    const words = this.field.value.toLowerCase().trim();
-    this.found = words ? this.find(words).slice(0, EntitySearch.MOST) : [];
+  async show() {
+    const words = this.words;
+    this.found = [];
+    const found = words ? await this.find(words) : [];
+    if (!found || words !== this.words) return;
+    this.found = found.slice(0, EntitySearch.MOST);
     this.list.replaceChildren(...this.found.map((node) => optionOf(node, () => this.take(node))));
     this.list.hidden = !this.found.length;
     this.settle();
+  }
+
+  get words() {
+    return this.field.value.toLowerCase().trim();
+  }
+
+  /** Take the first entity, which may have to be found yet. */
+  async takeFirst() {
+    if (!this.found?.length) await this.show();
+    if (this.found?.length) this.take(this.found[0]);
   }
 
   take(node) {
@@ -56,8 +69,9 @@ function optionOf(node, choose) {
 
 /**
  * The page: one entity in the middle, what points at it on the left, what it points at on the right, and the sentences.
+ * Or a comparison table in the middle.
  *
- * The address has the entity, the filters and the end of a path.
+ * The address has the entity, the filters and the end of a path, or the types of the table.
  */
 class GraphPage {
   static NEIGHBOURS = 14;
@@ -66,29 +80,22 @@ class GraphPage {
 
   constructor() {
     const data = embedded(document.getElementById("graph"));
-    for (const name of ["facts", "ego", "hubs", "about", "evidence", "path", "download"]) this[`$${name}`] = document.getElementById(name);
-    this.nodes = data.nodes.map(([id, name, type, mentions, documents, names]) => ({ id, name, mentions, documents, names, ...data.types[type], score: null, edges: [], degree: 0 }));
-    this.edges = data.edges.map(([head, tail, relation, symmetric, mentions, documents, score, evidence]) => {
-      const edge = { head, tail, symmetric, mentions, documents, score, evidence, ...data.relations[relation] };
-      this.nodes[head].edges.push(edge);
-      if (tail !== head) this.nodes[tail].edges.push(edge);
-      return edge;
-    });
-    this.all = { entities: this.nodes, relations: this.edges };
-    this.documents = data.documents;
-    this.byId = new Map(this.nodes.map((node) => [node.id, node]));
+    this.graph = data.counts ? new ServedGraph(data) : new EmbeddedGraph(data);
+    for (const name of ["facts", "ego", "hubs", "about", "evidence", "path", "download", "rows", "columns", "around", "compare"]) this[`$${name}`] = document.getElementById(name);
     this.filters = new Filters(document.getElementById("tools"), document.getElementById("legend"), () => this.filter(), [...data.types, ...data.relations]);
     document.getElementById("filters").open = innerWidth > 640;
     const remark = document.getElementById("remark");
     remark.hidden = !remark.textContent;
+    this.table = new GraphTable(document.getElementById("table"), (edge, button) => this.choose(edge, button), (node) => this.go(node));
+    const options = data.types.map(({ label }) => html("option", { value: label }, label));
+    this.$columns.append(...options.map((option) => option.cloneNode(true)));
+    this.$rows.append(...options);
     this.listen();
     this.readAddress();
   }
 
   listen() {
-    const find = (words) => this.nodes
-      .filter((node) => node.degree && [node.name, ...node.names].some((name) => name.toLowerCase().includes(words)))
-      .sort((a, b) => b.name.toLowerCase().startsWith(words) - a.name.toLowerCase().startsWith(words) || b.degree - a.degree);
+    const find = (words) => this.graph.find(words);
     const field = document.getElementById("search");
     new EntitySearch(field, document.getElementById("results"), find, (node) => this.go(node));
     new EntitySearch(document.getElementById("goal"), document.getElementById("goals"), find, (node) => this.go(this.centre, node));
@@ -96,9 +103,15 @@ class GraphPage {
     this.settleEgo = oneTabStop(this.$ego, ".edge, .go");
     addEventListener("hashchange", () => this.readAddress());
     addEventListener("keydown", (event) => {
-      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.matches("input")) return;
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.matches("input, select")) return;
       event.preventDefault();
       field.focus();
+    });
+    for (const button of document.querySelectorAll("[data-view]")) button.addEventListener("click", () => this.turn(button.dataset.view));
+    for (const select of [this.$rows, this.$columns]) select.addEventListener("change", () => this.turn("table"));
+    document.getElementById("lock").addEventListener("submit", (event) => {
+      event.preventDefault(); // the form is not sent: every question has the key
+      this.readAddress();
     });
     this.$download.addEventListener("click", () => this.download());
     new ResizeObserver(() => this.link()).observe(this.$ego);
@@ -106,20 +119,20 @@ class GraphPage {
 
   // State
 
-  readAddress() {
+  async readAddress() {
     const state = new URLSearchParams(location.hash.slice(1));
     const score = Number(state.get("score"));
-    Object.assign(this.filters, { score: score >= 0 && score <= 1 ? score : 0, off: new Set(state.getAll("off")) });
-    this.count();
-    const hub = this.nodes.reduce((best, node) => (node.degree > (best?.degree ?? -1) ? node : best), null);
-    this.centre = this.byId.get(state.get("entity")) ?? hub;
-    this.goal = this.byId.get(state.get("to")) ?? null;
-    this.filters.set(this.filters);
+    const [rows, columns] = ["rows", "columns"].map((name) => (this.graph.types.some(({ label }) => label === state.get(name)) ? state.get(name) : ""));
+    this.view = state.get("view") === "table" ? "table" : "entity";
+    this.$rows.value = rows || this.graph.types[0]?.label;
+    this.$columns.value = columns;
+    this.wanted = { entity: state.get("entity"), to: state.get("to") };
+    this.filters.set({ score: score >= 0 && score <= 1 ? score : 0, off: new Set(state.getAll("off")) });
   }
 
   get address() {
-    const state = new URLSearchParams({ entity: this.centre.id });
-    if (this.goal) state.set("to", this.goal.id);
+    const state = this.view === "table" ? new URLSearchParams({ view: "table", rows: this.$rows.value, columns: this.$columns.value }) : new URLSearchParams({ entity: this.centre.id });
+    if (this.goal && this.view === "entity") state.set("to", this.goal.id);
     if (this.filters.score) state.set("score", this.filters.score.toFixed(2));
     for (const key of this.filters.off) state.append("off", key);
     return `#${state}`;
@@ -127,49 +140,79 @@ class GraphPage {
 
   /** Show another entity, or the path to one; the way back is in the history. */
   go(centre, goal = null) {
-    Object.assign(this, { centre, goal });
+    Object.assign(this, { centre, goal, view: "entity" });
     history.pushState(null, "", this.address);
     this.show();
   }
 
-  filter() {
-    this.count();
+  /** Show the entity or the table. */
+  turn(view) {
+    this.view = view;
+    history.pushState(null, "", this.address);
+    this.show();
+  }
+
+  /** Count what passes the filters, and show it. */
+  async filter() {
+    const found = await this.graph.overview(this.filters, GraphPage.HUBS);
+    if (!found) return;
+    this.filters.show(found.counts);
+    this.$facts.textContent = [counted(this.graph.documents, "document", "documents"), counted(found.entities, "connected entity", "connected entities"), counted(found.relations, "relation", "relations")].join(" · ");
+    this.$hubs.replaceChildren(...found.hubs.map((node) => optionOf(node, () => this.go(node))));
+    this.$hubs.hidden = !found.hubs.length;
+    if (this.wanted) {
+      const { entity, to } = this.wanted;
+      this.wanted = null;
+      this.centre = (entity && (await this.graph.entity(entity))?.node) || found.hubs[0];
+      this.goal = (to && (await this.graph.entity(to))?.node) || null;
+    }
+    this.centre ??= found.hubs[0];
     if (!this.centre) return;
     history.replaceState(null, "", this.address);
     this.show();
   }
 
-  /** Count what passes the filters. */
-  count() {
-    this.filters.count([this.all]);
-    const { relations } = this.filters.select(this.all);
-    this.edges.forEach((edge, i) => { edge.shown = relations[i]; });
-    for (const node of this.nodes) node.degree = node.edges.filter((edge) => edge.shown).length;
-    const connected = this.nodes.filter((node) => node.degree).length;
-    const facts = [counted(this.documents, "document", "documents"), counted(connected, "connected entity", "connected entities"), counted(relations.filter(Boolean).length, "relation", "relations")];
-    this.$facts.textContent = facts.join(" · ");
-    const hubs = this.nodes.filter((node) => node.degree).sort((a, b) => b.degree - a.degree).slice(0, GraphPage.HUBS);
-    this.$hubs.replaceChildren(...hubs.map((node) => optionOf(node, () => this.go(node))));
-    this.$hubs.hidden = !hubs.length;
-  }
-
   // The entity and its neighbours
 
-  show() {
+  async show() {
     this.chosen = null;
-    for (const item of this.$hubs.children) item.ariaSelected = String(item.dataset.node === this.centre.id);
+    this.$around.hidden = this.view !== "entity";
+    this.$compare.hidden = this.view !== "table";
+    this.$download.textContent = `Download ${this.view === "table" ? "this table" : "these relations"} (CSV)`;
+    for (const button of document.querySelectorAll("[data-view]")) button.ariaPressed = String(button.dataset.view === this.view);
+    for (const item of this.$hubs.children) item.ariaSelected = String(this.view === "entity" && item.dataset.node === this.centre.id);
     this.settle();
-    const edges = this.centre.edges.filter((edge) => edge.shown);
+    const address = this.address;
+    await (this.view === "table" ? this.showTable(address) : this.showEntity(address));
+  }
+
+  async showTable(address) {
+    const [kind, other] = [this.$rows.value, this.$columns.value];
+    const edges = await this.graph.table(kind, other);
+    if (!edges || address !== this.address) return;
+    this.edges = this.table.show(edges, kind, other);
+    this.route = null;
+    document.getElementById("empty").hidden = this.edges.length > 0;
+    this.$about.replaceChildren(html("p", {}, html("strong", {}, `${kind} × ${other || "all types"}`), html("span", { class: "facts" }, ` ${counted(this.edges.length, "relation", "relations")} in the table`)));
+    this.showEvidence();
+  }
+
+  async showEntity(address) {
+    const found = await this.graph.entity(this.centre.id);
+    if (!found || address !== this.address) return;
+    const { edges, total = edges.length } = found;
+    this.edges = edges;
     const [incoming, outgoing] = [[], []];
-    for (const edge of edges) (this.nodes[edge.tail] === this.centre && !edge.symmetric ? incoming : outgoing).push(edge);
+    for (const edge of edges) (edge.tail === this.centre && !edge.symmetric ? incoming : outgoing).push(edge);
     const middle = html("div", { class: `centre c${this.centre.colour}` }, html("h2", { class: "entity" }, html("bdi", {}, this.centre.name), "\u00a0", codeOf(this.centre)));
     if (!edges.length) middle.append(html("p", { class: "aside" }, "No relations pass the filters."));
+    if (total > edges.length) middle.append(html("p", { class: "aside" }, `${edges.length.toLocaleString("en")} of ${total.toLocaleString("en")} relations, the best ones`));
     this.links = svg("svg", { class: "links", "aria-hidden": "true" });
     this.$ego.replaceChildren(this.side("in", incoming), middle, this.side("out", outgoing), this.links);
     this.settleEgo();
     this.link();
     this.describe();
-    this.showPath();
+    await this.showPath(address);
     this.showEvidence();
   }
 
@@ -202,7 +245,7 @@ class GraphPage {
   }
 
   neighbour(edge) {
-    const other = this.nodes[this.nodes[edge.head] === this.centre ? edge.tail : edge.head];
+    const other = edge.head === this.centre ? edge.tail : edge.head;
     const score = edge.score === null ? "" : edge.score.toFixed(2);
     const sentences = counted(edge.mentions, "sentence", "sentences");
     const about = { title: `Show ${sentences}`, "aria-label": `${edge.label} ${score}: show ${sentences}` };
@@ -218,7 +261,7 @@ class GraphPage {
   /** Show the sentences of one edge only, or of all again. */
   choose(edge, button) {
     this.chosen = this.chosen === edge ? null : edge;
-    for (const other of this.$ego.querySelectorAll(".edge")) other.ariaPressed = String(other === button && this.chosen !== null);
+    for (const other of document.querySelectorAll(".panel-middle .edge")) other.ariaPressed = String(other === button && this.chosen !== null);
     this.showEvidence();
   }
 
@@ -253,15 +296,18 @@ class GraphPage {
     );
   }
 
-  showEvidence() {
-    const edges = this.chosen ? [this.chosen] : this.route ?? this.centre.edges.filter((edge) => edge.shown);
-    const rows = edges.flatMap((edge) => edge.evidence.map((row) => [edge, row]));
+  async showEvidence() {
+    const { chosen } = this;
+    if (chosen) await this.graph.evidence(chosen);
+    if (chosen !== this.chosen) return;
+    const edges = chosen ? [chosen] : this.route ?? this.edges;
+    const rows = edges.flatMap((edge) => (edge.evidence ?? []).map((row) => [edge, row]));
     if (!this.route) rows.sort(([, a], [, b]) => (b[1] ?? 0) - (a[1] ?? 0));
     this.$evidence.replaceChildren(...rows.slice(0, GraphPage.SENTENCES).map(([edge, row]) => this.card(edge, row)));
   }
 
   card(edge, [source, score, parts]) {
-    const ends = [this.nodes[edge.head], this.nodes[edge.tail]];
+    const ends = [edge.head, edge.tail];
     const text = parts.map((part) => (typeof part === "string" ? part : html("mark", { class: `entity c${ends[part[1]].colour}` }, part[0])));
     const facts = [edge.label, ...(score === null ? [] : [score.toFixed(2)])].join(" · ");
     return html("li", {}, html("p", { dir: "auto" }, ...text), html("p", { class: "facts" }, `${facts} · `, html("bdi", {}, source)));
@@ -269,30 +315,13 @@ class GraphPage {
 
   // Paths and download
 
-  /** A shortest path between two entities along shown edges, whatever their direction; null if there is none. */
-  pathTo(goal) {
-    const before = new Map([[this.centre, null]]);
-    const queue = [this.centre];
-    for (let node = queue.shift(); node && node !== goal; node = queue.shift()) {
-      for (const edge of node.edges) {
-        const other = this.nodes[this.nodes[edge.head] === node ? edge.tail : edge.head];
-        if (!edge.shown || before.has(other)) continue;
-        before.set(other, [node, edge]);
-        queue.push(other);
-      }
-    }
-    if (!before.has(goal)) return null;
-    const steps = [];
-    for (let step = before.get(goal), node = goal; step; node = step[0], step = before.get(step[0])) steps.unshift([...step, node]);
-    return steps;
-  }
-
-  showPath() {
+  async showPath(address) {
     this.$path.hidden = !this.goal;
     this.route = null;
     if (!this.goal) return;
-    const steps = this.pathTo(this.goal);
-    if (!steps?.length) {
+    const steps = await this.graph.path(this.centre, this.goal);
+    if (address !== this.address) return;
+    if (!steps) {
       this.$path.replaceChildren(html("li", {}, `No path leads to ${this.goal.name}.`));
       return;
     }
@@ -303,23 +332,23 @@ class GraphPage {
       return button;
     };
     this.$path.replaceChildren(html("li", {}, place(this.centre)), ...steps.map(([from, edge, to]) => {
-      const onward = this.nodes[edge.head] === from;
+      const onward = edge.head === from;
       const arrow = edge.symmetric ? `↔ ${edge.label} ↔` : onward ? `— ${edge.label} →` : `← ${edge.label} —`;
       return html("li", {}, html("span", { class: "arrow" }, arrow), place(to));
     }));
   }
 
-  /** The relations that are shown, as CSV. Spreadsheets run cells with some first characters, so these are quoted. */
+  /** What is shown, as CSV. Spreadsheets run cells with some first characters, so these are quoted. */
   download() {
     const cell = (value) => {
       const text = String(value ?? "");
       const safe = /^[=+\-@＝＋－＠\t\r\n']/.test(text) ? `'${text}` : text;
       return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
     };
-    const edges = this.route ?? this.centre.edges.filter((edge) => edge.shown);
-    const rows = edges.map((edge) => [this.nodes[edge.head].name, edge.label, this.nodes[edge.tail].name, edge.documents, edge.mentions, edge.score]);
-    const text = [["head", "relation", "tail", "documents", "mentions", "score"], ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
-    const link = html("a", { download: "relations.csv", href: URL.createObjectURL(new Blob([text], { type: "text/csv" })) });
+    const list = () => [["head", "relation", "tail", "documents", "mentions", "score"], ...(this.route ?? this.edges).map((edge) => [edge.head.name, edge.label, edge.tail.name, edge.documents, edge.mentions, edge.score])];
+    const rows = this.view === "table" ? this.table.cells : list();
+    const text = rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+    const link = html("a", { download: `${this.view === "table" ? "table" : "relations"}.csv`, href: URL.createObjectURL(new Blob([text], { type: "text/csv" })) });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
