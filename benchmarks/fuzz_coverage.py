@@ -9,6 +9,8 @@ failure, and libFuzzer keeps the input. `benchmarks/fuzz_formats.py`, `fuzz_mode
 random, and use what they load.
 
 - A format, or `texts`: its readers. The first byte of an input chooses the file, and whether the rest is packed.
+- `annotate`: the tasks of `unire annotate suggest`, as its tools give them back.
+- `graph`: the files of a knowledge graph, all of which is then read.
 - `onnx`, `safetensors`, `config`, `labels`, `tokenizer`: the checks of a file of a model folder.
 - `http`: bytes that a connection of `unire serve` receives, up to the answer.
 """
@@ -75,6 +77,56 @@ def make_readers(name: str, folder: Path) -> Target:
     return use, [*seeds, *(bytes([2 * i + 1]) + unpack(raw) for i, raw in enumerate(originals) if is_packed[i])]
 
 
+def make_tasks(folder: Path) -> Target:
+    """The readers of what annotation tools make of suggestions. The first byte of an input chooses the tool."""
+    from fuzz_formats import DOCUMENTS, read_annotated
+    from unire.suggestions import Suggestion, write_tasks
+
+    tools, files = ("labelstudio", "prodigy"), [folder / "tasks.json", folder / "tasks.jsonl"]
+    for tool, file in zip(tools, files, strict=True):
+        write_tasks([Suggestion(document, 1.0) for document in DOCUMENTS], file, tool)
+    seeds = [bytes([i]) + file.read_bytes() for i, file in enumerate(files)]
+    readers = [read_annotated(tool) for tool in tools]
+
+    def use(data: bytes) -> None:
+        if data:
+            i = data[0] % len(tools)
+            files[i].write_bytes(data[1:])
+            readers[i](files[i], random.Random(data[0]), [])
+
+    return use, seeds
+
+
+def make_graph(folder: Path) -> Target:
+    """A knowledge graph in a folder. The first byte of an input chooses the file."""
+    from fuzz_formats import DOCUMENTS
+    from unire import formats
+    from unire.graph import KnowledgeGraph, build_graph
+
+    formats.write(DOCUMENTS, folder / "found.jsonl")
+    build_graph([folder / "found.jsonl"], folder / "graph")
+    files = sorted(file for file in (folder / "graph").glob("*.*") if file.is_file())
+    originals = [file.read_bytes() for file in files]
+
+    def use(data: bytes) -> None:
+        if not data:
+            return
+        i = data[0] % len(files)
+        files[i].write_bytes(data[1:])
+        try:
+            with KnowledgeGraph.open(folder / "graph") as graph:
+                for node in graph.iter_nodes():
+                    graph.neighbours(node.id, 2)
+                for _ in (*graph.iter_edges(), *graph.iter_evidence(), *graph.iter_merges(), graph.symmetric):
+                    pass
+                graph.find("a")
+                graph.statistics()
+        finally:
+            files[i].write_bytes(originals[i])
+
+    return use, [bytes([i]) + raw for i, raw in enumerate(originals)]
+
+
 def make_check(name: str, folder: Path) -> Target:
     """The check of a file of a model folder."""
     from fuzz_models import build_models
@@ -139,6 +191,10 @@ def make_connections(folder: Path) -> Target:
     return use, SEEDS
 
 
+MAKERS = {"http": make_connections, "graph": make_graph, "annotate": make_tasks}
+"""What makes a target that is neither a format nor a file of a model folder."""
+
+
 def fuzz(name: str, seconds: int, seed: int) -> None:
     """Fuzz one target in this process, which libFuzzer ends."""
     import atheris
@@ -148,8 +204,8 @@ def fuzz(name: str, seconds: int, seed: int) -> None:
 
         folder, kept = Path(tempfile.mkdtemp()), Path.cwd()
         os.chdir(folder)
-        if name == "http":
-            use, seeds = make_connections(folder)
+        if name in MAKERS:
+            use, seeds = MAKERS[name](folder)
         elif name in MODEL_FILES:
             use, seeds = make_check(name, folder)
         else:
@@ -173,7 +229,7 @@ def main() -> int:
     from fuzz_formats import TEXTS
     from unire import formats
 
-    targets = [TEXTS, *formats.FORMATS, *MODEL_FILES, "http"]
+    targets = [TEXTS, *formats.FORMATS, *MODEL_FILES, *MAKERS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)

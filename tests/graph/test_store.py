@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,37 @@ def test_only_one_run_writes_a_graph_and_only_into_a_new_folder(tmp_path):
         KnowledgeGraph.open(tmp_path / "new")
     with pytest.raises(UnireError, match="has one of the characters"):
         build_graph([source], tmp_path / "a*b")
+
+
+NOT_UTF_8 = (
+    "UEFSMRUCGVw1ABgNZHVja2RiX3NjaGVtYRUIABUEJQAYBG5vZGUlHAAVDCUAGARuYW1lJQAAFQwlABgGcmWljG9uJQAAFQwlAhgI"
+    "ZG9jdW1lbnQlAAAWABkMKChEdWNrREIgdmVyc2lvbiB2Mi4wLjAgKGJ1aWxkIGQ1FGNiYmUzZGYpGUwcAAAcAAAcAAAcAAAAjwAA"
+    "AFBBUjE="
+)
+"""A Parquet file with the name of a column that is not UTF-8."""
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("graph.json", b"[" * 100_000),
+        ("graph.json", b'{"format": 1, "complete": true, "rules": {"symmetric": []}}'),
+        ("graph.json", b'{"format": 1, "rules": {}}'),
+        ("nodes.parquet", b"PAR1"),
+        ("merges.parquet", b64decode(NOT_UTF_8)),
+    ],
+)
+def test_a_broken_file_of_a_graph_is_one_sentence(file, content, tmp_path):
+    build_graph([save([met("Ada", "Bob")], tmp_path / "all.jsonl")], tmp_path / "graph")
+    (tmp_path / "graph" / file).write_bytes(content)
+
+    def read() -> None:
+        with KnowledgeGraph.open(tmp_path / "graph") as graph:
+            graph.statistics()
+            list(graph.iter_merges())
+
+    with pytest.raises(UnireError):
+        read()
 
 
 def test_without_duckdb_the_extra_is_named(monkeypatch, tmp_path):

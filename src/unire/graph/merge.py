@@ -34,14 +34,14 @@ def quote_text(text: str) -> str:
 
 @contextmanager
 def explain_errors(folder: Path) -> Iterator[None]:
-    """Turn errors of DuckDB into a sentence."""
+    """Turn errors of DuckDB, and texts that are not UTF-8, into a sentence."""
     import duckdb
 
     try:
         yield
     except duckdb.OutOfMemoryException as error:
         raise UnireError(f"memory or disk ran out in {folder}: {describe_error(error)}; raise memory=...") from None
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError) as error:
         raise UnireError(f"the graph in {folder} cannot be read or written: {describe_error(error)}") from None
 
 

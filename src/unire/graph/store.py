@@ -36,6 +36,7 @@ from unire.graph.merge import merge_parts
 from unire.graph.records import MergeRecord
 from unire.hub.model_dir import fingerprint, locate_model
 from unire.labels import LabelSpace
+from unire.model_files import load_json
 from unire.output_files import check_output_folder, lock_output
 from unire.result_filter import ResultFilter
 from unire.sources import TextSources
@@ -52,6 +53,7 @@ TEXT_PART_DOCUMENTS = 500
 """Documents in a file of facts if they are extracted first, which takes longer."""
 DONE = "done.json"
 """The file beside the facts of an input that is complete: counts of what its reader changed or left out."""
+COUNTS = ("documents", "nodes", "edges", "evidence")
 TABLES = ("documents", "mentions", "relations")
 DEFAULT_MEMORY = 2 * 2**30
 """Bytes that DuckDB may use."""
@@ -229,16 +231,17 @@ def read_graph_file(folder: Path, *, complete: bool = True) -> Any:
     """What `graph.json` of a folder says. With `complete`, the graph must be there and complete."""
     path = folder / GRAPH_FILE
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        about = load_json(path) if folder.is_dir() else None
+    except FileNotFoundError:
+        about = None
+    if about is None:
         if complete:
-            raise UnireError(f"{folder} is no graph; build one with `unire graph build`") from None
+            raise UnireError(f"{folder} is no graph; build one with `unire graph build`")
         return None
-    except (OSError, ValueError) as error:
-        raise UnireError(f"{path} cannot be read: {error}") from None
-    if not isinstance(about, dict) or about.get("format") != FORMAT or not isinstance(about.get("rules"), dict):
+    rules = about.get("rules") if isinstance(about, dict) else None
+    if not isinstance(rules, dict) or about.get("format") != FORMAT or not isinstance(rules.get("symmetric"), list):
         raise UnireError(f"{path} is not that of a graph of this version of unire; build the graph again")
-    if complete and not about.get("complete"):
+    if complete and not (about.get("complete") and all(type(about.get(name)) is int for name in COUNTS)):
         raise UnireError(f"{folder} is not finished; continue the run that builds it with resume=True")
     return about
 
