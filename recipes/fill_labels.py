@@ -1,6 +1,6 @@
 """Complete the annotation of a corpus that lacks some types by the predictions of a model.
 
-    python recipes/fill_labels.py MODEL DATA.jsonl OUT.jsonl MIN_SCORE
+    python recipes/fill_labels.py MODEL DATA.jsonl MIN_SCORE OUT.jsonl
 
 Without this, training on several corpora teaches that the types which a corpus lacks do not occur in its sentences. All
 annotation of DATA stays. Of the predictions with at least MIN_SCORE, two kinds are added: entities that overlap no
@@ -42,7 +42,7 @@ def fill(document: Document, predicted: Document, complete: Container[str]) -> D
     return document.annotated(entities, [*document.relations, *added])
 
 
-def main(model: str, data: str, out: str, min_score: str) -> None:
+def main(model: str, data: str, min_score: str, out: str) -> None:
     threshold = parse_number(float, "MIN_SCORE", min_score)
     documents = list(formats.read(data))
     complete = {relation.label for document in documents for relation in document.relations}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["HELD", "SCRIPTS", "Parts", "Stage", "plan"]
 
-SCRIPTS = ("score_folds", "select_related", "select_similar", "take_first")
+SCRIPTS = ("fill_labels", "general_data", "score_folds", "select_related", "select_similar", "take_first")
 """Stages that are scripts in this folder instead of commands of `unire`."""
 
 REBUILD = "python recipes/reproduce.py"
@@ -29,6 +29,14 @@ ABOUT = {
         "Kill, Located_In and OrgBased_In. Trained on the training part of CoNLL04 (Roth & Yih, 2004), and on soft "
         f"labels of larger models for unlabelled news from Reuters-21578 and the BBC. {TEACHERS}",
     ),
+    "general": (
+        "general: people, organisations, places, dates and works in everyday text",
+        "Finds people, organisations, places, dates, numbers and other names, such as works and events, and 42 "
+        "relations between them: born_in, spouse, works_for, founded_by, located_in, created_by and others. Trained on "
+        "Wikipedia introductions from the training part of Re-DocRED (Tan et al., 2022; MIT), on news sentences from "
+        "the training part of CoNLL04 (Roth & Yih, 2004), and on soft labels of larger models for unlabelled news and "
+        f"press releases. {TEACHERS}",
+    ),
 }
 """Titles and descriptions of the bundled models, for their cards."""
 
@@ -36,10 +44,20 @@ ABOUT = {
 SMALL = "--lr 3e-4 --head-lr 1e-3 --epochs 250 --set evaluate_every=10 --set max_table=128"
 """How the bundled models are trained, except for the time limit."""
 
+GENERAL_DATA = "general-data"
+"""The stage that makes the data of `general`."""
+GENERAL = {
+    "general-evidence": ("evidence",),
+    "general-all": ("all",),
+    "general": ("all", "conll04-filled.jsonl"),
+}
+"""Data in the label space of `general`: a folder of `general-data`, and more training files from the work folder."""
+
 HELD = {
     "encoders": "holds `mpnet` (all-mpnet-base-v2) and `gte-small`, as folders",
-    "data": "holds `scierc` and `conll04` (train, dev and test.json) and `ade` (ade_full.json and folds.json)",
-    "corpus": "holds `science.txt` and `news.txt`, a document per line and none of dev or test, or both as .txt.xz",
+    "data": "holds `scierc`, `conll04` and `redocred` (train, dev and test.json) and `ade` (ade_full and folds.json)",
+    "corpus": "holds `science.txt`, `news.txt` and `public-affairs.txt`, a document per line and none of dev or test "
+    "(`drop_overlaps.py` drops them), or as .txt.xz",
     "work": "the output folder of all stages",
 }
 
@@ -52,6 +70,18 @@ class Parts:
     data: Path
     corpus: Path
     work: Path
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Annotated files and their label space."""
+
+    train: tuple[Path, ...]
+    dev: Path
+    test: Path
+    labels: str
+    needs: tuple[str, ...] = ()
+    """The stages that make the files."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +107,7 @@ class Stage:
 def plan(parts: Parts) -> dict[str, Stage]:
     """All stages by name."""
     build = _Builder(parts)
-    return {stage.name: stage for part in (_encoders, _scierc, _conll04, _ade) for stage in part(build)}
+    return {stage.name: stage for part in (_encoders, _scierc, _conll04, _ade, _general) for stage in part(build)}
 
 
 @dataclass(frozen=True)
@@ -103,22 +133,41 @@ class _Builder:
         text, packed = (self.parts.corpus / end for end in (name, f"{name}.xz"))
         return packed if packed.exists() and not text.exists() else text
 
+    @property
+    def public(self) -> Path:
+        return self._text("public-affairs.txt")
+
     def data(self, name: str) -> Path:
         return self.parts.data / name
+
+    def data_set(self, name: str) -> DataSet:
+        """The files of `scierc` or `conll04`, or one of `GENERAL`."""
+        if name not in GENERAL:
+            train, dev, test = (self.data(name) / f"{part}.json" for part in ("train", "dev", "test"))
+            return DataSet((train,), dev, test, name)
+        folder, *more = GENERAL[name]
+        train, dev, test = (
+            self.parts.work / GENERAL_DATA / folder / f"{part}.jsonl" for part in ("train", "dev", "test")
+        )
+        files = (train, *(self.parts.work / file for file in more))
+        labels = str(Path(__file__).with_name("general_labels.json"))
+        return DataSet(files, dev, test, labels, (GENERAL_DATA, *more))
 
     def made(self, name: str) -> str:
         return str(self.parts.work / name)
 
-    def adapt(self, name: str, encoder: Path, corpus: Path, options: str) -> Stage:
-        command = ("adapt", "--encoder", str(encoder), "--corpus", str(corpus), *options.split())
+    def adapt(self, name: str, encoder: Path, corpus: Sequence[Path], options: str) -> Stage:
+        texts = (word for file in corpus for word in ("--corpus", str(file)))
+        command = ("adapt", "--encoder", str(encoder), *texts, *options.split())
         return Stage(name, command, self._needed(encoder), alone=True)
 
     def train(
         self, name: str, seed: int, encoder: Path, data: str, preset: str, options: str = "", dev: str = "--dev"
     ) -> Stage:
-        files = (*self._files(data, dev), "--labels", data, "--seed", str(seed), "--preset", preset)
+        labels = self.data_set(data).labels
+        files = (*self._files(data, dev), "--labels", labels, "--seed", str(seed), "--preset", preset)
         command = ("train", "--encoder", str(encoder), *files, *options.split())
-        return Stage(f"{name}-{seed}", command, self._needed(encoder), test=self._test(data))
+        return Stage(f"{name}-{seed}", command, self._needed(encoder, data=data), test=self._test(data))
 
     def teach(self, name: str, teachers: Sequence[str], *corpus: Path) -> Stage:
         words = [word for teacher in teachers for word in ("--teacher", self.made(teacher))]
@@ -127,9 +176,9 @@ class _Builder:
 
     def markers(self, name: str, seed: int, encoder: Path, data: str, options: str = "", dev: str = "--dev") -> Stage:
         """A model that names relations between given entities."""
-        files = (*self._files(data, dev)[:4], "--labels", data, "--seed", str(seed))
+        files = (*self._files(data, dev)[:-2], "--labels", self.data_set(data).labels, "--seed", str(seed))
         command = ("markers", "--encoder", str(encoder), *files, *options.split())
-        return Stage(f"{name}-{seed}", command, self._needed(encoder))
+        return Stage(f"{name}-{seed}", command, self._needed(encoder, data=data))
 
     def relabel(self, name: str, soft_labels: str, markers: Sequence[str]) -> Stage:
         """Soft labels whose relations marker models have relabelled."""
@@ -144,7 +193,8 @@ class _Builder:
         files = ("--student", self.made(student), *self._files(data, dev), "--preset", "best", "--seed", str(seed))
         files = (*files, *options.split(), "--set", "max_cells=2000000")
         command = ("distill", "--soft-labels", self.made(soft_labels), *files)
-        return Stage(f"{name}-{seed}", command, (student, soft_labels), test=self._test(data))
+        needs = (student, soft_labels, *self.data_set(data).needs)
+        return Stage(f"{name}-{seed}", command, needs, test=self._test(data))
 
     def decode(self, name: str, seed: int, model: str, data: str, decoder: str) -> Stage:
         """A trained model, decoded in another way: only its thresholds are fitted again."""
@@ -162,24 +212,26 @@ class _Builder:
 
     def _files(self, data: str, dev: str) -> tuple[str, ...]:
         """With `dev="--data"`, the dev data are training data too."""
-        folder = self.data(data)
-        return ("--data", f"{folder}/train.json", dev, f"{folder}/dev.json", "--test", f"{folder}/test.json")
+        files = self.data_set(data)
+        train = (word for file in files.train for word in ("--data", str(file)))
+        return (*train, dev, str(files.dev), "--test", str(files.test))
 
     def _test(self, data: str) -> Path:
-        return self.data(data) / "test.json"
+        return self.data_set(data).test
 
-    def _needed(self, *paths: Path) -> tuple[str, ...]:
-        """The names of those that are stages."""
-        return tuple(path.name for path in paths if path.parent == self.parts.work)
+    def _needed(self, *paths: Path, data: str = "") -> tuple[str, ...]:
+        """The names of those that are stages, and the stages that make the data."""
+        needs = self.data_set(data).needs if data else ()
+        return (*(path.name for path in paths if path.parent == self.parts.work), *needs)
 
 
 def _encoders(build: _Builder) -> Iterator[Stage]:
     mpnet, gte = (build.parts.encoders / name for name in ("mpnet", "gte-small"))
-    yield build.adapt("mpnet-science", mpnet, build.science, "--minutes 4 --lr 0.0002")
-    yield build.adapt("gte-science", gte, build.science, "--minutes 2.5 --lr 0.0005")
+    yield build.adapt("mpnet-science", mpnet, [build.science], "--minutes 4 --lr 0.0002")
+    yield build.adapt("gte-science", gte, [build.science], "--minutes 2.5 --lr 0.0005")
     adapted = build.parts.work / "mpnet-science"
-    yield build.adapt("mpnet-news", adapted, build.news, "--minutes 1.5 --lr 0.0001 --case-marks")
-    yield build.adapt("gte-news", gte, build.news, "--minutes 1 --lr 0.0005 --case-marks")
+    yield build.adapt("mpnet-news", adapted, [build.news], "--minutes 1.5 --lr 0.0001 --case-marks")
+    yield build.adapt("gte-news", gte, [build.news], "--minutes 1 --lr 0.0005 --case-marks")
 
 
 def _scierc(build: _Builder) -> Iterator[Stage]:
@@ -288,3 +340,39 @@ def _ade(build: _Builder) -> Iterator[Stage]:
     yield Stage("ade-best", (*command, "--resume"), tuple(folds))
     counted = ("score_folds", f"{data}/ade_full.json", f"{data}/folds.json")
     yield Stage("ade-best-counted", counted, tuple(folds), part_of="ade-best")
+
+
+def _general(build: _Builder) -> Iterator[Stage]:
+    yield Stage(GENERAL_DATA, (GENERAL_DATA.replace("-", "_"), str(build.parts.data)), light=True)
+    texts = [build.news, build.public]
+    mpnet, gte = (build.parts.encoders / name for name in ("mpnet", "gte-small"))
+    yield build.adapt("mpnet-general", mpnet, texts, "--minutes 4 --lr 0.0002 --case-marks")
+    yield build.adapt("gte-general", gte, texts, "--minutes 2 --lr 0.0005 --case-marks")
+
+    # with and without relations for which the annotators recorded no evidence: dev decides
+    adapted = build.parts.work / "mpnet-general"
+    first = "--set case_marks=true --epochs 20"
+    for part in ("all", "evidence"):
+        yield build.train(f"general-{part}", 0, adapted, f"general-{part}", "best", first)
+
+    # CoNLL04 lacks dates, numbers and most relations: fill them in
+    filled = ("fill_labels", build.made("general-all-0"), f"{build.made(GENERAL_DATA)}/conll04/train.jsonl", "0.5")
+    yield Stage("conll04-filled.jsonl", filled, ("general-all-0", GENERAL_DATA))
+
+    best = [f"general-best-{seed}" for seed in range(4)]
+    markers = [f"general-markers-{seed}" for seed in range(3)]
+    for seed in range(4):
+        yield build.train("general-best", seed, adapted, "general", "best", "--set case_marks=true --epochs 30")
+    for seed in range(3):
+        yield build.markers("general-markers", seed, adapted, "general", "--set case_marks=true")
+
+    near = [build.parts.work / f"near-{name}.txt" for name in ("news", "public")]
+    like = f"{build.data('redocred')}/train.json"
+    for path, text, count in zip(near, texts, ("7000", "11000"), strict=True):
+        yield Stage(path.name, ("select_similar", str(text), like, count), light=True)
+    yield build.teach("general.soft", best, *near)
+    yield build.relabel("general-relabelled.soft", "general.soft", markers)
+    small = f"{SMALL} --set case_marks=true --minutes 6"
+    yield build.distill("general-small-unmarked", 0, "general.soft", "gte-general", "general", small)
+    yield build.distill("general-small", 0, "general-relabelled.soft", "gte-general", "general", small)
+    yield build.export("general", "general-small-0", "general")

@@ -223,7 +223,7 @@ def test_a_model_fills_in_and_is_scored(recipes, tmp_path, capsys, monkeypatch):
     path = tmp_path / "a.jsonl"
     words = ["Ada", "Lovelace", "works", "for", "IBM", "in", "Boston", "."]
     formats.write([Document.from_words([words], id=name) for name in "ab"], path)
-    recipes["fill_labels"].main("news", str(path), str(tmp_path / "b.jsonl"), "0.3")
+    recipes["fill_labels"].main("news", str(path), "0.3", str(tmp_path / "b.jsonl"))
     assert "entities" in capsys.readouterr().out
     filled = next(formats.read(tmp_path / "b.jsonl"))
     assert {entity.label for entity in filled.entities} == {"Peop", "Org", "Loc"}
