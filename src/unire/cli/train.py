@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from unire.analysis.splits import draw_folds, read_folds, split_folds
 from unire.cli import console, training_options
-from unire.cli.options import MODEL, OUTPUT, Format, Json, Labels, Symmetric, flag, label_space, option
+from unire.cli.options import INPUT, MODEL, OUTPUT, Format, Json, Labels, Symmetric, flag, label_space, option
 from unire.cli.training_options import (
+    ENCODER,
     TRAINING,
-    Encoder,
     config_from,
     distributed_errors,
     new_callbacks,
@@ -41,7 +42,10 @@ def train(
     format: Format = None,
     labels: Labels = None,
     symmetric: Symmetric = None,
-    encoder: Encoder,
+    encoder: Annotated[
+        str | None,
+        option("--encoder", metavar="NAME", help=ENCODER, panel=MODEL, default="chosen by the data"),
+    ] = None,
     keep_head: Annotated[
         bool, flag("--keep-head", help="Keep the head and labels of the model given by --encoder.", panel=MODEL)
     ] = False,
@@ -52,6 +56,15 @@ def train(
             metavar="NEW=KNOWN",
             help="Start a label from a label of the model given by --encoder. May be repeated.",
             panel=MODEL,
+        ),
+    ] = None,
+    unlabelled: Annotated[
+        list[Path] | None,
+        option(
+            "--unlabelled",
+            metavar="FILE",
+            help="Train a second time, also on the first model's soft labels of this text. May be repeated.",
+            panel=INPUT,
         ),
     ] = None,
     preset: training_options.Preset = None,
@@ -139,6 +152,10 @@ def train(
         seed=seed,
         further=encoder if keep_head else None,
     )
+    if encoder is None and (keep_head or label_map):
+        raise UnireError("--keep-head and --map need the model that they are about; give --encoder")
+    if unlabelled and (keep_head or folds is not None):
+        raise UnireError("--unlabelled cannot be combined with --keep-head or --folds")
     if folds is None and (fold or dev_fraction is not None):
         raise UnireError("--fold and --dev-fraction need --folds")
     if folds is not None and (dev or test):
@@ -162,8 +179,12 @@ def train(
         share = 0.1 if dev_fraction is None else dev_fraction
         _train_folds(encoder, documents, out, folds, fold or [], share, shared, tensorboard, notes, json)
         return
-    from unire.training.train import train as run
+    if unlabelled:
+        from unire.training.self_training import self_train
 
+        run: Any = partial(self_train, unlabelled=unlabelled)
+    else:
+        from unire.training.train import train as run
     trained = run(
         encoder,
         documents,
@@ -191,7 +212,7 @@ def _read_map(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def _train_folds(
-    encoder: str,
+    encoder: str | None,
     documents: list[Document],
     out: Path,
     folds: str,

@@ -68,7 +68,7 @@ TRAINING = "Training (defaults: those of --preset)"
 BEST = PRESETS["best"]
 CPU = PRESETS["cpu"]
 """Their values are shown as defaults."""
-PRESET_NAMES = "`best`, `cpu`, `paper` (as published) or `released` (as the authors' code)"
+PRESET_NAMES = "`best`, `cpu`, `paper` or `released` (the paper's code)"
 ENCODER = "Pretrained encoder: Hub name, folder or trained model."
 DEV = "Annotated dev file, to choose the epoch and tune decoder and scores."
 
@@ -163,6 +163,8 @@ Tensorboard = Annotated[
 
 PROVENANCE_KEYS = ("encoder", "encoder_weights", "base", "adaptation", "distillation")
 """Parts of the provenance that are printed, if they are known."""
+LONG_SECONDS = 1800.0
+"""A training that takes longer is announced with a hint how to limit it."""
 LOG_LINE_SECONDS = 60.0
 """Time between two lines about the progress, if the output is not a terminal."""
 ERROR_GRACE_SECONDS = 10.0
@@ -266,6 +268,9 @@ class TerminalCallback(Callback):
     """A progress bar, a line per evaluation on dev and, if the output is a file, a line per minute."""
 
     def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
         self._bar = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(),
@@ -282,11 +287,15 @@ class TerminalCallback(Callback):
         self._printed = 0.0
 
     def on_train_begin(self, info: Mapping[str, Any]) -> None:
+        self._reset()  # self-training has two trainings
         console.say(
             f"{info['sentences']:,} sentences of {info['documents']:,} documents, "
             f"{info['parameters'] / 1e6:.1f}M parameters, on {info['device']}"
             + (f" × {info['processes']}" if info["processes"] > 1 else "")
         )
+        if info.get("encoder choice"):
+            f1 = ", ".join(f"{name} {100 * value:.1f}" for name, value in sorted(info["encoder choice"].items()))
+            console.say(f"starting from {info['encoder']!r}: a probe for your entity types has F1 {f1}")
         if "teachers" in info:
             teachers = ", ".join(info["teachers"])
             console.say(f"{info['unlabelled documents']:,} unlabelled documents, teachers: {teachers}")
@@ -305,9 +314,13 @@ class TerminalCallback(Callback):
             self._first, self._printed = (now, state.fraction), now
             return
         rate = (state.fraction - self._first[1]) / (now - self._first[0])
-        left = _describe_seconds((1 - state.fraction) / rate) if rate > 0 else "unknown"
+        seconds = (1 - state.fraction) / rate if rate > 0 else math.inf
+        left = _describe_seconds(seconds) if rate > 0 else "unknown"
         if not self._announced:
-            console.say(f"the training takes about {left}, up to {self._epochs} epochs of {state.epoch_steps} steps")
+            hint = "; --minutes limits it" if LONG_SECONDS < seconds < math.inf else ""
+            console.say(
+                f"the training takes about {left}, up to {self._epochs} epochs of {state.epoch_steps} steps{hint}"
+            )
             self._announced = True
         elif not console.errors.is_terminal and now - self._printed >= LOG_LINE_SECONDS:
             console.say(f"{state.fraction:.0%} done, epoch {math.ceil(state.epochs_done)}, about {left} left")

@@ -64,7 +64,8 @@ class Callback:
         Args:
             info: Always `epochs` (`None` if only the budget ends the training) and `epochs done`. For tables also
                 `documents`, `sentences`, `dev documents`, `parameters`, `device`, `processes` and `notes` (counts of
-                what tables cannot hold). Distillation adds `teachers` and `unlabelled documents`. Masked-language
+                what tables cannot hold), `encoder` and `encoder choice` (if one of the bundled models was chosen, F1 by
+                model, else `None`). Distillation adds `teachers` and `unlabelled documents`. Masked-language
                 modelling has `parameters` and `device`.
         """
 

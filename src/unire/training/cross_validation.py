@@ -16,6 +16,7 @@ from unire.evaluation.scores import Average, Scores
 from unire.extractor import Extractor
 from unire.training.callbacks import Callback
 from unire.training.config import TrainingConfig
+from unire.training.encoder_choice import choose_encoder
 from unire.training.resume import check_folds, fingerprint, fold_folder, has_checkpoint, is_finished
 from unire.training.train import encoder_provenance, train
 
@@ -23,7 +24,7 @@ __all__ = ["cross_validate", "over_folds"]
 
 
 def cross_validate(
-    encoder: str | Path,
+    encoder: str | Path | None,
     folds: Sequence[Fold],
     *,
     out: Path,
@@ -39,7 +40,8 @@ def cross_validate(
     >>> scores = cross_validate("bert-base-uncased", folds, out=Path("models"), config=config)  # doctest: +SKIP
 
     Args:
-        encoder: A pretrained encoder, by Hub name or folder.
+        encoder: A pretrained encoder, by Hub name or folder; `None` for that of the bundled model that suits the
+            training data of the first fold best.
         folds: Training, dev and test documents of each.
         out: The folder for the models; it may hold those of other folds.
         config: How each model is trained.
@@ -56,6 +58,8 @@ def cross_validate(
         KeyboardInterrupt: A fold was interrupted; `resume` continues it.
     """
     check_folds(out, len(folds), only, resume=resume)  # before the first is trained
+    if encoder is None:
+        encoder = choose_encoder(folds[0].train).name
     chosen = [
         (number, fold, fold_folder(out, number))
         for number, fold in enumerate(folds, start=1)

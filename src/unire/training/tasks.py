@@ -258,6 +258,8 @@ class TableTask(Task):
             "device": str(self.accelerator.device),
             "processes": self.accelerator.num_processes,
             "notes": dict(self.notes()),
+            "encoder": self.model.config.provenance["encoder"],
+            "encoder choice": self.model.config.provenance.get("encoder_choice"),
         }
 
 

@@ -29,6 +29,7 @@ from unire.output_files import locks_output
 from unire.training.callbacks import Callback, Interrupt
 from unire.training.config import PRESETS, TrainingConfig
 from unire.training.distributed import new_accelerator, require_single_process
+from unire.training.encoder_choice import choose_encoder
 from unire.training.optimizer import TrainingBudget
 from unire.training.resume import (
     check_training_folder,
@@ -85,7 +86,7 @@ class TrainResult:
 
 @locks_output
 def train(
-    encoder: str | Path,
+    encoder: str | Path | None,
     documents: Sequence[Document],
     *,
     out: str | Path,
@@ -108,7 +109,7 @@ def train(
 
     Args:
         encoder: A pretrained encoder, by Hub name or folder. Of a unire model the encoder is used; with `keep_head`,
-            all of it.
+            all of it. `None` for that of the bundled model whose vectors suit the data best, see `choose_encoder`.
         documents: The training data.
         out: A new folder for the model. Checkpoints to resume from are written next to it, to `OUT.resume`.
         dev: Selects the best epoch and α, and calibrates the scores. Without it the last epoch is kept.
@@ -138,12 +139,21 @@ def train(
         check_ranges({"minutes": minutes}, {"minutes": POSITIVE}, "time limit")
         require_single_process("training by the clock", "give epochs instead of minutes")
     budget = TrainingBudget(minutes, epochs=config.epochs)  # loading takes from the time
+    choice = None
+    if encoder is None:
+        if config.keep_head or label_map:
+            raise UnireError("to keep a head or map labels, name the model that they are from: give an encoder")
+        choice = choose_encoder(documents, dev)
+        encoder = choice.name
     seen = [*documents, *dev, *test]
     labels = labels or (ModelDir.open(encoder).labels if config.keep_head else LabelSpace.learn(seen))
     labels.check([*dev, *test])
     model, accelerator = init_training(encoder, documents, dev=dev, labels=labels, config=config, data=data)
     if label_map:
         adopt_labels(model, encoder, label_map)
+    if choice is not None:
+        provenance = {**model.config.provenance, "encoder_choice": dict(choice.f1)}
+        model.config = model.config.with_(provenance=provenance)
     task = TableTask(model, documents, dev, config, accelerator)
     if not config.keep_head:  # a kept head may know more types than this data has
         task.data.notes.update(_unseen(documents, dev, "dev") | _unseen(documents, test, "test"))
