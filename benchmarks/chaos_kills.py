@@ -35,6 +35,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="scenarios, each of which gets all the kills")
     parser.add_argument("--saves", type=int, default=3000, help="saves while another process loads")
+    parser.add_argument("--minutes", type=float, default=1e9, help="longest time for a scenario, about")
     parser.add_argument("--folder", type=Path, help="keeps the inputs and the failed runs")
     arguments = parser.parse_args()
     folder = arguments.folder or Path(tempfile.mkdtemp())
@@ -49,7 +50,8 @@ def main() -> int:
         kills = arguments.kills if arguments.only else round(arguments.kills * SHARES.get(name, rest))
         began = time.monotonic()
         shutil.rmtree(folder / name, ignore_errors=True)
-        done = exercise(every[name], folder / name, kills=kills, seed=arguments.seed)
+        seconds = 60 * arguments.minutes
+        done = exercise(every[name], folder / name, kills=kills, seed=arguments.seed, seconds=seconds)
         total, failed = total + done.kills, failed + bool(done.problems)
         identical = "yes" if done.identical else "NO"
         seconds = time.monotonic() - began

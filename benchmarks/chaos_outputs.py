@@ -101,6 +101,19 @@ def list_commands() -> list[Command]:
         )
         for name in formats.WRITABLE
     ]
+    graph = ("graph", "export", "{given}/graph", "--out")
+    suggest = ("annotate", "suggest", "--lines", "{given}/texts.txt", "--count", "2", "--out", "{out}", "--format")
+    package = ("--name", "seas", "--version", "1.0", "--licence", "mit", "--out")
+    commands += [
+        Command("graph stats", ("graph", "stats", "{given}/graph"), None, shown=True),
+        write("graph build", "graph", "build", "{given}/data.jsonl", "--workers", "1", "--out", folder=True),
+        write("graph export to Neo4j", *graph, folder=True),
+        *(write(f"graph export {suffix}", *graph, out=f"a.{suffix}") for suffix in ("graphml", "html", "ttl")),
+        Command("annotate suggest brat", (*suggest, "brat"), folder=True),
+        *(Command(f"annotate suggest {tool}", (*suggest, tool)) for tool in ("labelstudio", "prodigy")),
+        write("data labels", "data", "labels", "{given}/data.jsonl", out="labels.json"),
+        write("package", "package", "science", *package, folder=True),
+    ]
     train = ("--encoder", "{given}/encoder", "--data", "{given}/data.jsonl", "--epochs", "1")
     study = ("--data", "{given}/data.jsonl", "--out")
     commands += [
@@ -187,6 +200,7 @@ def prepare(given: Path) -> None:
         ("train", *labels, "--out", given / "model"),
         ("markers", *labels, "--out", given / "markers"),
         ("teach", "--corpus", given / "texts.txt", "--teacher", given / "model", "--out", given / "soft"),
+        ("graph", "build", given / "data.jsonl", "--out", given / "graph"),
     ):
         ran = NO_FAULT.run(words_)
         assert ran.status == 0, ran.errors

@@ -11,6 +11,7 @@ random, and use what they load.
 - A format, or `texts`: its readers. The first byte of an input chooses the file, and whether the rest is packed.
 - `annotate`: the tasks of `unire annotate suggest`, as its tools give them back.
 - `graph`: the files of a knowledge graph, all of which is then read.
+- `package`: the metadata of an installed package with a model.
 - `onnx`, `safetensors`, `config`, `labels`, `tokenizer`: the checks of a file of a model folder.
 - `http`: bytes that a connection of `unire serve` receives, up to the answer.
 """
@@ -127,6 +128,32 @@ def make_graph(folder: Path) -> Target:
     return use, [bytes([i]) + raw for i, raw in enumerate(originals)]
 
 
+def make_package(folder: Path) -> Target:
+    """The metadata of installed packages with models. The first byte of an input chooses the file."""
+    from unire.pretrained import find_packages
+
+    info = folder / "unire_model_seas-1.0.dist-info"
+    files = [info / name for name in ("entry_points.txt", "METADATA", "RECORD", "WHEEL")]
+    info.mkdir()
+    (folder / "unire_model_seas").mkdir()
+    (folder / "unire_model_seas" / "config.json").write_text("{}")
+    originals = [
+        b"[unire_models]\nseas = unire_model_seas\n",
+        b"Metadata-Version: 2.1\nName: unire-model-seas\nVersion: 1.0\n",
+        b"unire_model_seas/config.json,sha256=x,2\n",
+        b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    ]
+
+    def use(data: bytes) -> None:
+        if data:
+            for file, raw in zip(files, originals, strict=True):
+                file.write_bytes(raw)
+            files[data[0] % len(files)].write_bytes(data[1:])
+            find_packages([str(folder)])
+
+    return use, [bytes([i]) + raw for i, raw in enumerate(originals)]
+
+
 def make_check(name: str, folder: Path) -> Target:
     """The check of a file of a model folder."""
     from fuzz_models import build_models
@@ -191,7 +218,7 @@ def make_connections(folder: Path) -> Target:
     return use, SEEDS
 
 
-MAKERS = {"http": make_connections, "graph": make_graph, "annotate": make_tasks}
+MAKERS = {"http": make_connections, "graph": make_graph, "annotate": make_tasks, "package": make_package}
 """What makes a target that is neither a format nor a file of a model folder."""
 
 

@@ -128,6 +128,14 @@ def test_an_installed_model_is_found_by_its_name(installed, exported):
     assert "unire_model_tiny_seas" not in sys.modules
 
 
+@pytest.mark.parametrize("content", [b"[unire_models]\nseas = \xff", b"[unire_models]\nno value", b"[", b"seas = seas"])
+def test_the_broken_metadata_of_another_package_hides_no_model(content, installed):
+    broken = installed / "another-1.0.dist-info"
+    broken.mkdir()
+    (broken / "entry_points.txt").write_bytes(content)
+    assert list(pretrained.find_packages()) == ["tiny-seas"]
+
+
 def test_installed_models_are_listed_with_their_packages(installed):
     (model,) = [model for model in list_models() if model.package]
     assert (model.name, model.package, model.licence) == ("tiny-seas", "unire-model-tiny-seas==1.0", "mit")

@@ -154,7 +154,9 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
 
 
-def exercise(scenario: Scenario, folder: Path, *, kills: int, seed: int, kills_per_run: int = 5) -> Outcome:
+def exercise(
+    scenario: Scenario, folder: Path, *, kills: int, seed: int, kills_per_run: int = 5, seconds: float = 1e9
+) -> Outcome:
     """Run a scenario until it has been killed so many times; compare every result with that of an undisturbed run.
 
     Args:
@@ -163,6 +165,7 @@ def exercise(scenario: Scenario, folder: Path, *, kills: int, seed: int, kills_p
         kills: How often to kill.
         seed: Of the points at which.
         kills_per_run: After so many kills the command may finish.
+        seconds: After this time it is not started again.
 
     Returns:
         The numbers, and everything that was not as it should be.
@@ -173,18 +176,18 @@ def exercise(scenario: Scenario, folder: Path, *, kills: int, seed: int, kills_p
     began = time.monotonic()
     ran = _start(scenario, straight, 0)
     printed, errors = ran.communicate(timeout=MAX_SECONDS)
-    seconds = time.monotonic() - began
+    straight_seconds = time.monotonic() - began
     assert ran.returncode == 0, errors
     operations = int(printed.rpartition("operations:")[2])
     expected = scenario.contents(straight)
     assert expected
     outcome.identical = True
     number = 0
-    while outcome.kills < kills:
+    while outcome.kills < kills and time.monotonic() - began < seconds:
         number += 1
         out = folder / str(number) / scenario.out
         wanted = outcome.kills + min(kills_per_run, kills - outcome.kills)
-        at_peace = _run_to_the_end(scenario, out, wanted, outcome, chance, seconds, operations)
+        at_peace = _run_to_the_end(scenario, out, wanted, outcome, chance, straight_seconds, operations)
         found = scenario.contents(out)
         if found != expected:
             outcome.identical = False
@@ -280,11 +283,23 @@ TIMES = r'"(seconds|tokens_per_second)": [\d.e+-]+'
 
 
 def build_inputs(folder: Path) -> dict[str, str]:
-    """Make what the scenarios read: an encoder, models, texts and soft labels, all tiny."""
+    """Make what the scenarios read, unless it is there: tiny models, texts, soft labels and a graph."""
+    if not (folder / "graph" / "graph.json").exists():
+        _make_inputs(folder)
+    folders = ("encoder", "model", "exported", "soft", "markers", "texts", "graph")
+    return {name: str(folder / name) for name in folders} | {
+        "lines": str(folder / "lines.txt"),
+        "few": str(folder / "few.txt"),
+        "found": str(folder / "found.jsonl"),
+    }
+
+
+def _make_inputs(folder: Path) -> None:
     import torch
 
     from unire import formats
     from unire.export.export import export_onnx
+    from unire.graph import build_graph
     from unire.labels import LabelSpace
     from unire.training.config import TrainingConfig, marker_config
     from unire.training.distillation.teach import teach
@@ -309,10 +324,8 @@ def build_inputs(folder: Path) -> dict[str, str]:
         (folder / "texts" / f"{number}.txt").write_text("\n".join(lines[5 * number : 5 * number + 5]), encoding="utf-8")
     teach([folder / "model"], [folder / "few.txt"], folder / "soft", device="cpu")
     train_markers(encoder, documents, folder / "markers", labels=labels, config=marker_config(epochs=1), device="cpu")
-    return {name: str(folder / name) for name in ("encoder", "model", "exported", "soft", "markers", "texts")} | {
-        "lines": str(folder / "lines.txt"),
-        "few": str(folder / "few.txt"),
-    }
+    formats.write(documents, folder / "found.jsonl")
+    build_graph([folder / "found.jsonl"], folder / "graph")
 
 
 ADAPT = """
@@ -389,6 +402,13 @@ def scenarios(inputs: dict[str, str]) -> dict[str, Scenario]:
             **writing,
         ),
         Scenario("export", f"export {inputs['model']} --out OUT", **writing),
+        Scenario(
+            "package",
+            f"package {inputs['exported']} --name seas --version 1.0 --licence mit --out OUT",
+            finished=lambda out: any(out.glob("*.whl")),
+        ),
+        Scenario("graph build", f"graph build {inputs['found']} --workers 1 --out OUT --resume"),
+        Scenario("graph export", f"graph export {inputs['graph']} --out OUT", finished=Path.exists),
         Scenario("save", f"{versions[0]} {versions[1]} OUT", SAVE, check=check_saved),
     ]
     return {scenario.name: scenario for scenario in listed}

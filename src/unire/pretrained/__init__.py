@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,11 +62,13 @@ def find_packages(path: Sequence[str] | None = None) -> dict[str, ModelPackage]:
 
     found: dict[str, ModelPackage] = {}
     for distribution in importlib.metadata.distributions(path=list(sys.path if path is None else path)):
-        for point in distribution.entry_points.select(group=ENTRY_POINTS):
-            folder = Path(str(distribution.locate_file(point.value)))
-            if point.value.isidentifier() and (folder / "config.json").is_file():
-                requirement = f"{distribution.metadata['Name']}=={distribution.version}"
-                found.setdefault(point.name, ModelPackage(folder, requirement))
+        with suppress(Exception):  # broken metadata of any package, for which importlib raises errors of many types
+            for point in distribution.entry_points.select(group=ENTRY_POINTS):
+                folder = Path(str(distribution.locate_file(point.value)))
+                is_name = MODEL_NAME.fullmatch(point.name) and point.value.isidentifier()
+                if is_name and (folder / "config.json").is_file():
+                    requirement = f"{distribution.metadata['Name']}=={distribution.version}"
+                    found.setdefault(point.name, ModelPackage(folder, requirement))
     return dict(sorted(found.items()))
 
 
