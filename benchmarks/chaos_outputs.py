@@ -111,7 +111,7 @@ def list_commands() -> list[Command]:
         *(write(f"graph export {suffix}", *graph, out=f"a.{suffix}") for suffix in ("graphml", "html", "ttl")),
         Command("annotate suggest brat", (*suggest, "brat"), folder=True),
         *(Command(f"annotate suggest {tool}", (*suggest, tool)) for tool in ("labelstudio", "prodigy")),
-        write("data labels", "data", "labels", "{given}/data.jsonl", out="labels.json"),
+        write("data labels", "data", "labels", "{given}/data.jsonl", "--out", out="labels.json"),
         write("package", "package", "science", *package, folder=True),
     ]
     train = ("--encoder", "{given}/encoder", "--data", "{given}/data.jsonl", "--epochs", "1")
