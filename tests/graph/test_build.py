@@ -99,7 +99,7 @@ def test_generic_mentions_and_pronouns_are_left_out_and_counted():
     assert "our method" in names(Graph([document], labels="conll04"))  # which has no generic types
 
 
-def test_a_cluster_gives_its_mentions_the_fullest_name():
+def test_a_cluster_gives_proper_names_the_fullest_name():
     document = annotate(
         "Ada Byron King wrote\nKing slept\nshe met Bob\nKing left",
         ("Ada Byron King", "Peop"),
@@ -110,7 +110,7 @@ def test_a_cluster_gives_its_mentions_the_fullest_name():
         relations=[(2, 3, "knows")],
         clusters=[(0, 1, 2, 4)],
     )
-    graph = Graph([document])
+    graph = Graph([document], labels="conll04")
     node = next(node for node in graph.iter_nodes() if node.name != "Bob")
     assert (node.mentions, node.names, node.types) == (4, {"Ada Byron King": 1, "King": 2}, {"Peop": 4})
     assert len(edges(graph)) == 1
@@ -119,6 +119,28 @@ def test_a_cluster_gives_its_mentions_the_fullest_name():
         ("she", "coreference"),
     }
     assert not graph.notes
+
+
+def test_a_cluster_of_concepts_names_its_generic_mentions_and_keeps_different_names_apart():
+    document = annotate(
+        "frontal face recognition\nface recognition\nour approach\nthe SHREWD method\nSHREWD\nit\nface recognition",
+        ("frontal face recognition", "Task"),
+        ("face recognition", "Task"),
+        ("our approach", "Generic"),
+        ("SHREWD method", "Method"),
+        ("SHREWD", "Method"),
+        ("it", "Generic"),
+        ("face recognition", "Task"),
+        relations=[(2, 0, "USED-FOR"), (5, 0, "USED-FOR")],
+        clusters=[(0, 1, 6), (2, 3, 4, 5)],
+    )
+    graph = Graph([document])
+    assert {node.name: node.mentions for node in graph.iter_nodes()} == {
+        "frontal face recognition": 1,
+        "face recognition": 2,
+        "SHREWD method": 4,
+    }
+    assert edges(graph) == [("SHREWD method", "USED-FOR", "frontal face recognition")]
 
 
 def test_an_undone_merge_gives_the_name_a_node_of_its_own_and_a_pronoun_none():

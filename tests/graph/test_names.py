@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unire.graph.names import expand_acronyms, find_acronyms, fold_name, is_pronoun, normalize_text
+from unire.graph.names import expand_acronyms, find_acronyms, fold_name, is_pronoun, normalize_text, strip_general_noun
 
 words = st.text(st.sampled_from("abcdefgrstuyABCXYZß é1"), min_size=1, max_size=9).filter(str.strip)
 long_words = st.text(st.sampled_from("abcdefghijklmnopqrtuvwz"), min_size=3, max_size=8).filter(
@@ -31,6 +31,11 @@ long_words = st.text(st.sampled_from("abcdefghijklmnopqrtuvwz"), min_size=3, max
         ("straße", "STRASSE"),
         ("data-set", "dataset", "data sets"),
         ('"Penn Treebank"', "Penn Treebank,", "the Penn Treebank"),
+        ("neural nets", "neural network models", "neural network (perceptron)"),
+        ("tokenisation", "tokenization"),
+        ("language modelling", "language modeling"),
+        ("behaviours of neighbours", "behaviors of neighbors"),
+        ("IGraSS (iterative refinement)", "iterative refinement module (IGraSS)", "IGraSS"),
     ],
 )
 def test_spellings_of_one_name_have_one_key(names):
@@ -52,6 +57,10 @@ def test_spellings_of_one_name_have_one_key(names):
         ("neural network", "neural networking"),
         ("k-means", "k-mean field"),
         ("A", "An A"[0:2]),
+        ("f (x)", "g (x)"),
+        ("f(x)", "f(y)"),
+        ("face recognition", "frontal face recognition"),
+        ("network architecture", "network"),
     ],
 )
 def test_different_names_have_different_keys(first, second):
@@ -75,6 +84,21 @@ def test_a_key_ignores_case_except_in_short_capitals_and_ignores_the_form_of_cha
 @given(st.text())
 def test_a_normalized_text_stays_as_it_is(text):
     assert normalize_text(normalize_text(text)) == normalize_text(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("SHREWD method", "SHREWD"),
+        ("SHREWD methods", "SHREWD"),
+        ("framework IGraSS", "IGraSS"),
+        ("method", "method"),
+        ("method parsing", "method parsing"),
+        ("", ""),
+    ],
+)
+def test_a_name_can_go_without_its_general_noun(name, short):
+    assert strip_general_noun(name) == short
 
 
 def test_pronouns_name_nothing():

@@ -1,8 +1,8 @@
 """What a document says about nodes and edges: its mentions with the nodes that they name, and its relations.
 
 A mention names the node of its canonical name (see `unire.graph.names`), whatever its type. Acronyms hold in the
-document that defines them. Mentions of a coreference cluster name the node of its fullest name. A generic mention, such
-as "our method" or "it", names a node only through its cluster.
+document that defines them. A generic mention, such as "our method" or "it", names a node only through its coreference
+cluster: the node that the cluster names most often.
 """
 
 from __future__ import annotations
@@ -10,14 +10,21 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
 from unire.documents import Document, Entity
-from unire.graph.names import expand_acronyms, find_acronyms, fold_name, is_pronoun, normalize_text
+from unire.graph.names import (
+    expand_acronyms,
+    find_acronyms,
+    fold_name,
+    is_pronoun,
+    normalize_text,
+    strip_general_noun,
+)
 from unire.labels import LabelSpace
 
 __all__ = [
@@ -200,9 +207,9 @@ def _resolve(document: Document, rules: GraphRules, key: str) -> dict[tuple[int,
     names: dict[tuple[int, int, str], _Name | None] = {}
     by_span: dict[Span, list[Entity]] = {}
     for entity in document.entities:
-        place = entity.start, entity.end, entity.label
+        place = _place(entity)
         by_span.setdefault(entity.span, []).append(entity)
-        if entity.label in rules.generic or is_pronoun(entity.text):
+        if _is_generic(entity, rules):
             generic = _Name(f"{_fold(entity.text)}\0{key}", entity.label, FOLDED, True)
             names[place] = generic if rules.keep_generic else None
             continue
@@ -210,37 +217,53 @@ def _resolve(document: Document, rules: GraphRules, key: str) -> dict[tuple[int,
         expanded = _fold(expand_acronyms(entity.text, acronyms)) if acronyms else own
         names[place] = _Name(expanded, entity.label, FOLDED if expanded == own else ACRONYM, True)
     for cluster in document.clusters:
-        _join(cluster, by_span, names, rules)
+        _join([entity for start, end in cluster for entity in by_span.get((start, end), ())], names, rules)
     return names
 
 
-def _join(
-    cluster: Iterable[Span],
-    by_span: dict[Span, list[Entity]],
-    names: dict[tuple[int, int, str], _Name | None],
-    rules: GraphRules,
-) -> None:
-    """Let all mentions of a cluster name what its fullest name names."""
-    entities = [entity for start, end in cluster for entity in by_span.get((start, end), ())]
-    generic = [entity.label in rules.generic or is_pronoun(entity.text) for entity in entities]
-    named = [entity for entity, is_generic in zip(entities, generic, strict=True) if not is_generic]
-    fullest = _fullest(named, names) if named else entities[0] if entities and rules.keep_generic else None
-    name = None if fullest is None else names[fullest.start, fullest.end, fullest.label]
-    if name is None:
+def _join(entities: list[Entity], names: dict[tuple[int, int, str], _Name | None], rules: GraphRules) -> None:
+    """Let the mentions of a cluster name the same node: the generic ones what the cluster names most often.
+
+    In a label space with generic types, mentions are concepts. Names that say different things stay different nodes,
+    such as "face recognition" and "frontal face recognition", because other documents tell them apart. Elsewhere
+    mentions are proper names, so that "King" and "Ada King" are one node.
+    """
+    named = [entity for entity in entities if not _is_generic(entity, rules)]
+    groups: dict[str, list[Entity]] = {}
+    for entity in named:
+        groups.setdefault(_fold(strip_general_noun(entity.text)) if rules.generic else "", []).append(entity)
+    for group in groups.values():
+        key = _fullest(group, names).key
+        for entity in group:
+            own = names[_place(entity)]
+            if own is not None and own.key != key:
+                names[_place(entity)] = own._replace(key=key, reason=COREFERENCE)
+    known = [name for entity in named or entities[:1] if (name := names[_place(entity)])]
+    if not known:
         return
-    for entity, is_generic in zip(entities, generic, strict=True):
-        place = entity.start, entity.end, entity.label
-        own = names[place]
-        if own is None or own.key != name.key:
-            kind = name.type if is_generic else entity.label
-            names[place] = _Name(name.key, kind, COREFERENCE, not (is_generic and named))
+    counts = Counter(name.key for name in known)
+    best = max(known, key=lambda name: counts[name.key])  # the first of equals
+    for entity in entities:
+        own = names[_place(entity)]
+        if _is_generic(entity, rules) and (own is None or own.key != best.key):
+            names[_place(entity)] = _Name(best.key, best.type, COREFERENCE, not named)
 
 
-def _fullest(named: Sequence[Entity], names: dict[tuple[int, int, str], _Name | None]) -> Entity:
-    """The mention with the most frequent name, the first of equals; or a longer name that contains its words."""
-    keys = [name.key for entity in named if (name := names[entity.start, entity.end, entity.label])]
+def _fullest(named: Sequence[Entity], names: dict[tuple[int, int, str], _Name | None]) -> _Name:
+    """What the most frequent name means, the first of equals; or a longer name that contains its words."""
+    keys = [name.key for entity in named if (name := names[_place(entity)])]
     counts = Counter(keys)
     best = max(range(len(named)), key=lambda i: (counts[keys[i]], -named[i].start))
     words = f" {normalize_text(named[best].text)} "
     longer = [entity for entity in named if words in f" {normalize_text(entity.text)} "]
-    return max(longer, key=lambda entity: (len(normalize_text(entity.text)), -entity.start))
+    name = names[_place(max(longer, key=lambda entity: (len(normalize_text(entity.text)), -entity.start)))]
+    assert name is not None  # noqa: S101 - named mentions have names
+    return name
+
+
+def _place(entity: Entity) -> tuple[int, int, str]:
+    return entity.start, entity.end, entity.label
+
+
+def _is_generic(entity: Entity, rules: GraphRules) -> bool:
+    return entity.label in rules.generic or is_pronoun(entity.text)

@@ -12,7 +12,10 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-__all__ = ["AWKWARD_NAME", "expand_acronyms", "find_acronyms", "fold_name", "is_pronoun", "normalize_text"]
+__all__ = [
+    "AWKWARD_NAME", "expand_acronyms", "find_acronyms", "fold_name", "is_pronoun", "normalize_text",
+    "strip_general_noun",
+]  # fmt: skip
 
 DETERMINERS = frozenset(
     {
@@ -51,6 +54,23 @@ BETWEEN_WORDS = re.compile(r"(?<!\d) | (?!\d)")
 EDGES = " \t\"'`“”‘’«»,;:.!?"
 """Punctuation that a mention may begin or end with by mistake."""
 
+GLOSS = re.compile(r"(.*\S)\s\(([^()]*)\)")
+"""A name with an explanation in brackets at its end."""
+SPELLINGS = (
+    (re.compile(r"(?<=[a-z]{3})is(?=ations?\b)"), "iz"),
+    (re.compile(r"\b(model|label|signal)l(?=ing\b|ed\b|ers?\b)"), r"\1"),
+    (re.compile(r"\b(behavi|neighb|col)our"), r"\1or"),
+    (re.compile(r"\bneural (?:net|network model|network architecture)\b"), "neural network"),
+)
+"""Spellings of normalized names that mean the same: British ones, and variants of "neural network"."""
+GENERAL_NOUNS = frozenset(
+    {
+        *("algorithm", "approach", "architecture", "corpus", "dataset", "framework", "mechanism", "method", "model"),
+        *("module", "network", "problem", "scheme", "system", "task", "technique", "tool"),
+    }
+)
+"""Nouns that a name can go without: "the SHREWD method" is "SHREWD"."""
+
 ACRONYM = re.compile(r"\(\s*([^\s()\[\]]{2,12})\s*[);,]|\[\s*([^\s()\[\]]{2,12})\s*\]")
 """A single word in brackets, perhaps with more behind a comma."""
 LONG_FORM = re.compile(r"\(\s*([^()]{4,120}?)\s*\)")
@@ -80,14 +100,40 @@ def fold_name(text: str) -> str:
 
     >>> [fold_name(text) for text in ("the pre-trained taggers", "LLMs", "GPS", "GPs", "GPT 3 5")]
     ['pretrainedtagger', 'llm', 'gps', 'gp', 'gpt3 5']
+
+    Of a name with an explanation in brackets, the key is that of the shorter name if that is one word in capitals,
+    else that of the name before the brackets:
+
+    >>> [fold_name(text) for text in ("SHREWD (a faster search)", "iterative refinement module (IGraSS)")]
+    ['shrewd', 'igrass']
     """
+    if gloss := GLOSS.fullmatch(text):
+        inner = _strip_plural(gloss[2].strip())
+        return fold_name(inner if _is_acronym(inner) else gloss[1])
     plain = normalize_text(text)
     words = DASHES.sub(" ", unicodedata.normalize("NFKC", text).strip(EDGES)).split()
     while len(words) > 1 and words[0].casefold() in DETERMINERS:
         del words[0]
     if not words:
         return plain
-    return BETWEEN_WORDS.sub("", normalize_text(" ".join([*words[:-1], _singular(words[-1])]))) or plain
+    folded = normalize_text(" ".join([*words[:-1], _singular(words[-1])]))
+    for pattern, replacement in SPELLINGS:
+        folded = pattern.sub(replacement, folded)
+    return BETWEEN_WORDS.sub("", folded) or plain
+
+
+def strip_general_noun(text: str) -> str:
+    """Leave out a general noun at the end of a name, or before a name in capitals.
+
+    >>> [strip_general_noun(text) for text in ("SHREWD method", "framework IGraSS", "method", "parsing task")]
+    ['SHREWD', 'IGraSS', 'method', 'parsing']
+    """
+    words = text.split()
+    if len(words) > 1 and _singular(words[-1]).casefold() in GENERAL_NOUNS:
+        return " ".join(words[:-1])
+    if len(words) > 1 and words[-2].casefold() in GENERAL_NOUNS and _is_acronym(_strip_plural(words[-1])):
+        return words[-1]
+    return text
 
 
 def _singular(word: str) -> str:
