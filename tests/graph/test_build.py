@@ -143,6 +143,21 @@ def test_a_cluster_of_concepts_names_its_generic_mentions_and_keeps_different_na
     assert edges(graph) == [("SHREWD method", "USED-FOR", "frontal face recognition")]
 
 
+def test_a_generic_mention_gets_a_name_in_its_number_that_it_can_mean():
+    document = annotate(
+        "we extend Seq2Seq networks\nour model is small\nthey are slow\nexisting models fail\nour taggers\nour parser",
+        ("Seq2Seq networks", "Method"),
+        ("model", "Generic"),
+        ("they", "Generic"),
+        ("models", "Generic"),
+        ("taggers", "Method"),
+        ("parser", "Method"),
+        clusters=[(0, 1, 2, 3)],
+    )
+    assert names(Graph([document])) == {"Seq2Seq networks": {"Seq2Seq networks": 1}}
+    assert [node.mentions for node in Graph([document]).iter_nodes()] == [2]  # "they"
+
+
 def test_an_undone_merge_gives_the_name_a_node_of_its_own_and_a_pronoun_none():
     documents = [
         annotate("GPs and gp", ("GPs", "Method"), ("gp", "Method"), relations=[(0, 1, "COMPARE")], id="a"),

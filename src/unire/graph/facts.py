@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -18,10 +18,12 @@ from typing import NamedTuple
 
 from unire.documents import Document, Entity
 from unire.graph.names import (
+    OTHERS,
     expand_acronyms,
     find_acronyms,
     fold_name,
-    is_pronoun,
+    is_plural,
+    names_nothing,
     normalize_text,
     strip_general_noun,
 )
@@ -206,10 +208,13 @@ def _resolve(document: Document, rules: GraphRules, key: str) -> dict[tuple[int,
     acronyms = find_acronyms(document.text)
     names: dict[tuple[int, int, str], _Name | None] = {}
     by_span: dict[Span, list[Entity]] = {}
+    unnamed: dict[tuple[int, int, str], str] = {}
     for entity in document.entities:
         place = _place(entity)
         by_span.setdefault(entity.span, []).append(entity)
-        if _is_generic(entity, rules):
+        before = document.words[entity.start - 1] if entity.start else ""
+        if entity.label in rules.generic or names_nothing(entity.text, before):
+            unnamed[place] = before
             generic = _Name(f"{_fold(entity.text)}\0{key}", entity.label, FOLDED, True)
             names[place] = generic if rules.keep_generic else None
             continue
@@ -217,36 +222,46 @@ def _resolve(document: Document, rules: GraphRules, key: str) -> dict[tuple[int,
         expanded = _fold(expand_acronyms(entity.text, acronyms)) if acronyms else own
         names[place] = _Name(expanded, entity.label, FOLDED if expanded == own else ACRONYM, True)
     for cluster in document.clusters:
-        _join([entity for start, end in cluster for entity in by_span.get((start, end), ())], names, rules)
+        _join([e for start, end in cluster for e in by_span.get((start, end), ())], names, unnamed, rules)
     return names
 
 
-def _join(entities: list[Entity], names: dict[tuple[int, int, str], _Name | None], rules: GraphRules) -> None:
-    """Let the mentions of a cluster name the same node: the generic ones what the cluster names most often.
+def _join(
+    entities: list[Entity],
+    names: dict[tuple[int, int, str], _Name | None],
+    unnamed: Mapping[tuple[int, int, str], str],
+    rules: GraphRules,
+) -> None:
+    """Let the mentions of a cluster name the same node: the generic ones what it names most often in the same number.
 
     In a label space with generic types, mentions are concepts. Names that say different things stay different nodes,
     such as "face recognition" and "frontal face recognition", because other documents tell them apart. Elsewhere
     mentions are proper names, so that "King" and "Ada King" are one node.
     """
-    named = [entity for entity in entities if not _is_generic(entity, rules)]
-    groups: dict[str, list[Entity]] = {}
+    named = [entity for entity in entities if _place(entity) not in unnamed]
+    groups: dict[tuple[str, ...], list[Entity]] = {}
     for entity in named:
-        groups.setdefault(_fold(strip_general_noun(entity.text)) if rules.generic else "", []).append(entity)
+        kind = (_fold(strip_general_noun(entity.text)), entity.label) if rules.generic else ()
+        groups.setdefault(kind, []).append(entity)
     for group in groups.values():
         key = _fullest(group, names).key
         for entity in group:
             own = names[_place(entity)]
             if own is not None and own.key != key:
                 names[_place(entity)] = own._replace(key=key, reason=COREFERENCE)
-    known = [name for entity in named or entities[:1] if (name := names[_place(entity)])]
-    if not known:
-        return
-    counts = Counter(name.key for name in known)
-    best = max(known, key=lambda name: counts[name.key])  # the first of equals
     for entity in entities:
-        own = names[_place(entity)]
-        if _is_generic(entity, rules) and (own is None or own.key != best.key):
-            names[_place(entity)] = _Name(best.key, best.type, COREFERENCE, not named)
+        place = _place(entity)
+        before = unnamed.get(place)
+        if before is None or before.casefold() in OTHERS:
+            continue
+        plural = is_plural(entity.text)
+        known = [name for e in named or entities[:1] if is_plural(e.text) == plural and (name := names[_place(e)])]
+        if known:
+            counts = Counter(name.key for name in known)
+            best = max(known, key=lambda name: counts[name.key])  # the first of equals
+            own = names[place]
+            if own is None or own.key != best.key:
+                names[place] = _Name(best.key, best.type, COREFERENCE, not named)
 
 
 def _fullest(named: Sequence[Entity], names: dict[tuple[int, int, str], _Name | None]) -> _Name:
@@ -263,7 +278,3 @@ def _fullest(named: Sequence[Entity], names: dict[tuple[int, int, str], _Name | 
 
 def _place(entity: Entity) -> tuple[int, int, str]:
     return entity.start, entity.end, entity.label
-
-
-def _is_generic(entity: Entity, rules: GraphRules) -> bool:
-    return entity.label in rules.generic or is_pronoun(entity.text)

@@ -13,8 +13,8 @@ import unicodedata
 from collections.abc import Mapping
 
 __all__ = [
-    "AWKWARD_NAME", "expand_acronyms", "find_acronyms", "fold_name", "is_pronoun", "normalize_text",
-    "strip_general_noun",
+    "AWKWARD_NAME", "OTHERS", "expand_acronyms", "find_acronyms", "fold_name", "is_plural", "is_pronoun",
+    "names_nothing", "normalize_text", "strip_general_noun",
 ]  # fmt: skip
 
 DETERMINERS = frozenset(
@@ -71,6 +71,27 @@ GENERAL_NOUNS = frozenset(
 )
 """Nouns that a name can go without: "the SHREWD method" is "SHREWD"."""
 
+ROLES = frozenset(
+    {
+        *("alternative", "art", "available", "baseline", "common", "conventional", "current", "different", "effective"),
+        *("efficient", "existing", "general", "high", "known", "large", "modern", "new", "novel", "of", "other"),
+        *("overall", "popular", "powerful", "previous", "prior", "proposed", "public", "publicly", "quality", "real"),
+        *("recent", "robust", "scale", "simple", "single", "small", "standard", "state", "the", "traditional"),
+        *("unified", "various", "well", "whole"),
+    }
+)
+"""Words that say what something is to its document, or how good it is."""
+OTHERS = frozenset(
+    {
+        *("all", "conventional", "different", "existing", "many", "most", "other", "previous", "prior", "recent"),
+        *("several", "some", "traditional", "various"),
+    }
+)
+"""Words before a generic mention that is not what the document has named: "existing methods"."""
+PLURAL_PRONOUNS = frozenset({"them", "themselves", "these", "they", "those", "we", "us", "ones", "others"})
+POINTERS = frozenset({"our", "proposed", "resulting", "such", "that", "these", "this", "those"})
+"""Words that point to something in the same document."""
+
 ACRONYM = re.compile(r"\(\s*([^\s()\[\]]{2,12})\s*[);,]|\[\s*([^\s()\[\]]{2,12})\s*\]")
 """A single word in brackets, perhaps with more behind a comma."""
 LONG_FORM = re.compile(r"\(\s*([^()]{4,120}?)\s*\)")
@@ -112,7 +133,7 @@ def fold_name(text: str) -> str:
         return fold_name(inner if _is_acronym(inner) else gloss[1])
     plain = normalize_text(text)
     words = DASHES.sub(" ", unicodedata.normalize("NFKC", text).strip(EDGES)).split()
-    while len(words) > 1 and words[0].casefold() in DETERMINERS:
+    while len(words) > 1 and (words[0].casefold() in DETERMINERS or words[0] in ("and", "of", "or")):
         del words[0]
     if not words:
         return plain
@@ -162,6 +183,34 @@ def is_pronoun(text: str) -> bool:
     (True, False, False)
     """
     return normalize_text(text) in PRONOUNS and not (text.isupper() and len(text) > 1)
+
+
+def is_plural(text: str) -> bool:
+    """Whether a mention is in the plural.
+
+    >>> is_plural("our methods"), is_plural("they"), is_plural("LLMs"), is_plural("analysis"), is_plural("nets (DNN)")
+    (True, True, True, False, True)
+    """
+    words = GLOSS.sub(r"\1", text).strip(EDGES).split()
+    return bool(words) and (words[-1].casefold() in PLURAL_PRONOUNS or _singular(words[-1]) != words[-1])
+
+
+def names_nothing(text: str, before: str = "") -> bool:
+    """Whether a mention means something only in its document: a pronoun, "baseline model", or "parser" in "our parser".
+
+    >>> [names_nothing("it"), names_nothing("baseline model"), names_nothing("parser"), names_nothing("parser", "our")]
+    [True, True, False, True]
+
+    Args:
+        text: The text of the mention.
+        before: The word before it.
+    """
+    if is_pronoun(text):
+        return True
+    words = [word.casefold() for word in DASHES.sub(" ", text).split()]
+    if len(text.split()) == 1 and text.islower() and before.casefold() in POINTERS:
+        return True
+    return bool(words) and all(word in ROLES or _singular(word) in GENERAL_NOUNS for word in words)
 
 
 def find_acronyms(text: str) -> dict[str, str]:
