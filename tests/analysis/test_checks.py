@@ -62,6 +62,7 @@ PAIR = [(0, 1, "A"), (2, 3, "B")]
             of([*PAIR, (4, 5, "B")], [(0, 1, "Live In"), (0, 2, "Live_In")]),
             [(IssueKind.ALIKE, "relation types 'Live In' (1 ×), 'Live_In' (1 ×)")],
         ),
+        (of([*PAIR, (4, 5, "B")], [(0, 1, "q+"), (0, 2, "q-")]), []),
     ],
 )  # fmt: skip
 def test_issues_in_a_document_are_found(document: Document, expected: list[tuple[IssueKind, str]]) -> None:

@@ -10,7 +10,7 @@ from unire.config import EncoderSpec, ModelConfig
 from unire.decoding.decoders import DECODERS, SPAN_DECODERS, BoundaryDecoder, MaxSpanDecoder, SpanDecoder
 from unire.documents import Document
 from unire.evaluation.scorer import score
-from unire.evaluation.tuning import RELATION_ODDS_GRID, sweep_alphas, tune_alpha, tune_relation_odds
+from unire.evaluation.tuning import RELATION_ODDS_GRID, sweep_alphas, tune_alpha, tune_config, tune_relation_odds
 from unire.extractor import Extractor
 from unire.inference.engine import Engine
 from unire.labels import LabelSpace
@@ -189,6 +189,20 @@ def test_relation_odds_are_tuned_by_relations_alone_and_no_larger_than_they_must
     assert tune_relation_odds(eager(related, 0.6, 0.7), related) == 1  # odds do not separate right from wrong
     assert tune_relation_odds(eager(related, 0.9, 0.7, decoder="hard", relation_odds=3.0), related) == 3
     assert RELATION_ODDS_GRID[0] == 1
+
+
+def test_few_annotations_move_the_thresholds_little(documents, related):
+    likely = extractor(documents, 0.8, "likely")
+    assert tune_alpha(likely, documents, prior_weight=1e-6) == 1.25  # of the best, the one nearest to 2
+    assert tune_alpha(likely, documents, prior_weight=10.0) == 2.0
+    odds = eager(related, 0.9, 0.7)
+    assert tune_relation_odds(odds, related, prior_weight=1e-6) == 3  # and not 2.5, which is as good
+    assert tune_relation_odds(eager(related, 0.74, 0.7), related, prior_weight=1e-6) == 2.5
+    assert tune_relation_odds(eager(related, 0.74, 0.7), related, prior_weight=10.0) == 3
+    tuned = tune_config(odds, related)  # 9 annotations
+    assert (tuned.alpha, tuned.relation_odds) == (1.4, 3)
+    many = related * 56
+    assert tune_config(eager(many, 0.9, 0.7), many).relation_odds == 2.5  # 504 annotations
 
 
 def test_relation_odds_stay_as_they_are_where_they_make_no_difference(related):

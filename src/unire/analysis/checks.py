@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -196,6 +197,8 @@ def _index_sentences(files: Mapping[str, Sequence[Document]]) -> dict[Words, lis
     return dict(locations)
 
 
+SEPARATORS = re.compile(r"(?<=[^\W_])[\s_-]+(?=\w)")
+"""Between the words of a name. A sign at the end, as in `q+` and `q-`, is not one."""
 MIN_TYPE_EXAMPLES = 10
 """A type with fewer examples is rare."""
 
@@ -359,7 +362,7 @@ def _check_types(files: Mapping[str, Sequence[Document]]) -> Iterator[Issue]:
                 yield Issue(IssueKind.RARE, "all files", "", f"{kind} type {label!r}, {count} ×")
         spellings: dict[str, list[str]] = {}
         for label in sorted(counted):
-            spellings.setdefault("".join(c for c in label.casefold() if c.isalnum()), []).append(label)
+            spellings.setdefault(SEPARATORS.sub("", label.strip().casefold()), []).append(label)
         for names in spellings.values():
             if len(names) > 1:
                 spelled = ", ".join(f"{name!r} ({counted[name]:,} ×)" for name in names)

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from unire import pretrained
+from unire.analysis.checks import count_types
 from unire.calibration import Calibration, CalibrationCurve, IdentityCurve
 from unire.config import ModelConfig
 from unire.decoding.assemble import DocumentAssembler
 from unire.decoding.backend import to_host
-from unire.decoding.decoders import DECODERS, SPAN_DECODERS, SpanDecoder
+from unire.decoding.decoders import DECODERS, SPAN_DECODERS, SpanDecoder, default_alpha
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.calibration_error import CalibrationErrors, Outcomes, collect_outcomes
@@ -48,6 +49,12 @@ __all__ = [
 RELATION_ODDS_GRID = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
 MIN_F1_DIFFERENCE = 0.001
 """A smaller difference in F1 (a tenth of a point) counts as none."""
+SMALL_DEV_ITEMS = 500
+"""With fewer annotated entities and relations, tuning has a prior."""
+PRIOR_WEIGHT = 2.0
+"""Correct annotations by which a value of α or of the odds must win, for each factor e between it and the prior."""
+PRIOR_ODDS = 3.0
+"""Relation odds that are near the best for most models."""
 
 # α and relation odds
 
@@ -106,22 +113,42 @@ def _decode_changes(
         previous = starts
 
 
-def tune_alpha(extractor: Extractor, documents: Sequence[Document], alphas: Sequence[float] | None = None) -> float:
-    """Find the α with the best Ent + Rel F1: the middle one of several, or the current one if all are equal."""
+def tune_alpha(
+    extractor: Extractor,
+    documents: Sequence[Document],
+    alphas: Sequence[float] | None = None,
+    *,
+    prior_weight: float = 0.0,
+) -> float:
+    """Find the α with the best Ent + Rel F1: the middle one of several, or the current one if all are equal.
+
+    With a weight of the prior, values far from the decoder's default must win by more; see `PRIOR_WEIGHT`.
+    """
     alphas = DECODERS[extractor.config.decoder].alpha_grid if alphas is None else alphas
     if not alphas or extractor.config.decoder not in SPAN_DECODERS:
         return extractor.config.alpha
     totals = [scores.ent_plus_rel for scores in sweep_alphas(extractor, documents, alphas)]
     if min(totals) == max(totals):
         return extractor.config.alpha
+    if prior_weight:
+        prior = default_alpha(extractor.config.decoder)
+        totals = [
+            total - prior_weight * abs(math.log(alpha / prior)) for total, alpha in zip(totals, alphas, strict=True)
+        ]
     best = [alpha for alpha, total in zip(alphas, totals, strict=True) if total == max(totals)]
     return best[len(best) // 2]
 
 
 def tune_relation_odds(
-    extractor: Extractor, documents: Sequence[Document], odds: Sequence[float] = RELATION_ODDS_GRID
+    extractor: Extractor,
+    documents: Sequence[Document],
+    odds: Sequence[float] = RELATION_ODDS_GRID,
+    *,
+    prior_weight: float = 0.0,
 ) -> float:
     """Find the smallest relation odds whose Rel F1 is at most `MIN_F1_DIFFERENCE` below the best.
+
+    With a weight of the prior, values far from `PRIOR_ODDS` must win by more; see `PRIOR_WEIGHT`.
 
     If all are equal, the current odds stay. Most cells are ⊥, and a relation that is barely more probable than ⊥ is
     seldom correct. Beyond some odds F1 changes little, because precision rises as recall falls.
@@ -141,18 +168,27 @@ def tune_relation_odds(
     best = max(f1.values())
     if min(f1.values()) == best:
         return config.relation_odds
+    if prior_weight:
+        return max(f1, key=lambda value: f1[value] - prior_weight * abs(math.log(value / PRIOR_ODDS)))
     return min(value for value, rate in f1.items() if rate >= best - MIN_F1_DIFFERENCE)
 
 
 def tune_config(
     extractor: Extractor, documents: Sequence[Document], *, alpha: bool = True, relation_odds: bool = True
 ) -> ModelConfig:
-    """The model's config with the values that are best on `documents`: first α, then the relation odds."""
+    """The model's config with the values that are best on `documents`: first α, then the relation odds.
+
+    On few annotations, values near the defaults are preferred, because the best ones are largely chance.
+    """
     other = copy(extractor)
+    n_entities, n_relations = (sum(counts.values()) for counts in count_types(documents).values())
+    is_small = n_entities + n_relations < SMALL_DEV_ITEMS
     if alpha:
-        other.config = other.config.with_(alpha=tune_alpha(other, documents))
+        weight = PRIOR_WEIGHT / max(1, n_entities + n_relations) if is_small else 0.0
+        other.config = other.config.with_(alpha=tune_alpha(other, documents, prior_weight=weight))
     if relation_odds:
-        other.config = other.config.with_(relation_odds=tune_relation_odds(other, documents))
+        weight = PRIOR_WEIGHT / max(1, n_relations) if is_small else 0.0
+        other.config = other.config.with_(relation_odds=tune_relation_odds(other, documents, prior_weight=weight))
     return other.config
 
 
