@@ -1,9 +1,13 @@
 """What do canonical names do to a graph, what do they cost, and how long does a large graph take?
 
     python benchmarks/graph.py names results.jsonl [--json FILE]
+    python benchmarks/graph.py facts scierc/test.json [--json FILE]
     python benchmarks/graph.py scale results.jsonl --documents 1000000 --folder work/ [--kill SECONDS …] [--json FILE]
 
 `names` prints nodes, edges and components of the graph of results, step by step, and the time of each document.
+
+`facts` compares the facts of documents with gold: a fact is a relation between two entities of a document, and counts
+once. An entity is a cluster of mentions. Predicted and gold entities are aligned one to one, by φ4 as in CEAF.
 
 `scale` grows results to more documents and builds a graph of them in a process of its own: every copy of a document has
 the names that several documents have, and all other names with letters of its own, so distinct names grow as documents
@@ -24,6 +28,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,7 +37,7 @@ import networkx
 import psutil
 import pyarrow.parquet as pq
 
-from unire import formats
+from unire import Extractor, formats
 from unire.documents import Document, Entity
 from unire.graph import Graph
 from unire.graph.facts import GraphRules, collect_facts
@@ -130,21 +135,105 @@ def compare_names(path: Path) -> dict[str, Any]:
     return {"documents": len(documents), "steps": rows, "milliseconds per document": milliseconds}
 
 
+# Facts
+
+Spans = tuple[int, int]
+Group = Callable[[Document], list[set[Spans]]]
+
+
+def group_mentions(document: Document, *, names: bool, clusters: bool) -> list[set[Spans]]:
+    """The entities of a document: mentions with equal names, or in one coreference cluster, are one."""
+    groups: dict[Spans, set[Spans]] = {entity.span: {entity.span} for entity in document.entities}
+    joined: list[list[Spans]] = [list(map(tuple, cluster)) for cluster in document.clusters] if clusters else []
+    if names:
+        acronyms = find_acronyms(document.text)
+        equal = defaultdict(list)
+        for entity in document.entities:
+            if entity.label != "Generic" and not is_pronoun(entity.text):
+                equal[fold_name(expand_acronyms(entity.text, acronyms))].append(entity.span)
+        joined += equal.values()
+    for cluster in joined:
+        together = set().union(*(groups.get(span, {span}) for span in cluster))
+        for span in together:
+            groups[span] = together
+    return list({id(group): group for group in groups.values()}.values())
+
+
+def count_facts(gold: Document, predicted: Document, symmetric: frozenset[str], group: Group) -> Counter[str]:
+    """Count gold, predicted and right facts of a document."""
+
+    def find_facts(document: Document, place: dict[Spans, object]) -> set[tuple[object, str, object]]:
+        found = set()
+        for relation in document.relations:
+            head, tail = place[relation.head.span], place[relation.tail.span]
+            if relation.label in symmetric:
+                head, tail = sorted((head, tail), key=repr)
+            if head != tail:
+                found.add((head, relation.label, tail))
+        return found
+
+    entities = group_mentions(gold, names=False, clusters=True)
+    truth = {span: number for number, entity in enumerate(entities) for span in entity}
+    facts = find_facts(gold, truth)
+    own: dict[Spans, object] = {}
+    guessed = group(predicted)
+    for number, entity in enumerate(guessed):
+        own |= dict.fromkeys(entity, number)
+    alike = networkx.Graph()
+    for number, entity in enumerate(guessed):
+        for other in {truth[span] for span in entity if span in truth}:
+            weight = 2 * len(entity & entities[other]) / (len(entity) + len(entities[other]))
+            alike.add_edge(("guess", number), ("truth", other), weight=weight)
+    pairs = map(dict, networkx.max_weight_matching(alike))
+    meant = {pair["guess"]: pair["truth"] for pair in pairs}
+    guesses = find_facts(predicted, own)
+    right = set()
+    for head, label, tail in guesses:
+        ends = [meant.get(head), meant.get(tail)]
+        right.add((*(sorted(ends, key=repr) if label in symmetric else ends), label))
+    right &= {(head, tail, label) for head, label, tail in facts}
+    return Counter(gold=len(facts), predicted=len(guesses), right=len(right))
+
+
+def compare_facts(path: Path, model: str) -> dict[str, Any]:
+    gold = list(formats.read(path))
+    extractor = Extractor.load(model)
+    predicted = list(extractor.annotate([document.annotated([]) for document in gold]))
+    rows: dict[str, Any] = {}
+    for name, names, clusters in (
+        ("every mention is an entity", False, False),
+        ("equal names", True, False),
+        ("coreference", False, True),
+        ("equal names and coreference", True, True),
+    ):
+        counts: Counter[str] = Counter()
+        for truth, guess in zip(gold, predicted, strict=True):
+            counts += count_facts(
+                truth, guess, extractor.labels.symmetric, partial(group_mentions, names=names, clusters=clusters)
+            )
+        precision, recall = counts["right"] / counts["predicted"], counts["right"] / counts["gold"]
+        f1 = 2 * precision * recall / (precision + recall)
+        rows[name] = {
+            **counts,
+            **{k: round(100 * v, 1) for k, v in (("P", precision), ("R", recall), ("F1", f1))},
+        }
+    return {f"facts of {path.parent.name}/{path.name}, {model}": rows}
+
+
 # Scale
 
 
-def make_templates(documents: Sequence[Document]) -> list[str]:
+def make_templates(path: Path) -> list[str]:
     """Documents as lines of JSON, with a mark behind every name that only one document has."""
-    sources: dict[str, set[int]] = defaultdict(set)
-    for number, document in enumerate(documents):
-        for entity in document.entities:
-            sources[fold_name(entity.text)].add(number)
+    sources: Counter[str] = Counter()
+    for document in formats.read(path):
+        sources.update({fold_name(entity.text) for entity in document.entities})
     lines = []
-    for number, document in enumerate(documents):
+    for number, document in enumerate(formats.read(path)):
         sentences = [list(sentence.words) for sentence in document.sentences]
         starts = [sentence.start for sentence in document.sentences]
         for entity in document.entities:
-            if len(sources[fold_name(entity.text)]) == 1:
+            if sources[fold_name(entity.text)] == 1:
                 place = max(i for i, start in enumerate(starts) if start <= entity.end - 1)
                 word = sentences[place][entity.end - 1 - starts[place]]
                 sentences[place][entity.end - 1 - starts[place]] = word.removesuffix(MARK) + MARK
@@ -160,6 +249,7 @@ def make_templates(documents: Sequence[Document]) -> list[str]:
                 {"head": positions[r.head], "tail": positions[r.tail], "label": r.label, "score": r.score}
                 for r in document.relations
             ],
+            "clusters": document.clusters,
         }
         lines.append(json.dumps(item, ensure_ascii=False).replace("\\u0001", MARK) + "\n")
     return lines
@@ -171,8 +261,7 @@ def letters(number: int) -> str:
 
 def grow(path: Path, folder: Path, n_documents: int) -> dict[str, int]:
     """Write files with copies of the documents until there are as many as wanted."""
-    documents = list(formats.read(path))
-    templates = make_templates(documents)
+    templates = make_templates(path)
     folder.mkdir(parents=True, exist_ok=True)
 
     def iter_lines() -> Iterator[str]:
@@ -186,7 +275,7 @@ def grow(path: Path, folder: Path, n_documents: int) -> dict[str, int]:
         size = min(DOCUMENTS_PER_FILE, n_documents - start)
         with (folder / f"{number:05}.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(line for line, _ in zip(lines, range(size), strict=False))
-    return {"real documents": len(documents), "bytes": sum(file.stat().st_size for file in folder.iterdir())}
+    return {"real documents": len(templates), "bytes": sum(file.stat().st_size for file in folder.iterdir())}
 
 
 def run_build(source: Path, out: Path, workers: int, memory: float, kills: Sequence[float]) -> dict[str, Any]:
@@ -255,8 +344,9 @@ def measure_scale(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("names", "scale"))
+    parser.add_argument("what", choices=("names", "facts", "scale"))
     parser.add_argument("results", type=Path)
+    parser.add_argument("--model", default="science")
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--folder", type=Path, default=Path("build/graph-benchmark"))
     parser.add_argument("--workers", type=int, default=2)
@@ -264,7 +354,12 @@ def main() -> None:
     parser.add_argument("--kill", type=float, nargs="*", default=[])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    measured = compare_names(options.results) if options.what == "names" else measure_scale(options)
+    if options.what == "names":
+        measured = compare_names(options.results)
+    elif options.what == "facts":
+        measured = compare_facts(options.results, options.model)
+    else:
+        measured = measure_scale(options)
     print(json.dumps(measured, indent=1))
     if options.json:
         known = json.loads(options.json.read_text()) if options.json.exists() else {}
