@@ -252,8 +252,8 @@ def _in_session(leader: int) -> list[psutil.Process]:
     """What a process that has ended has started, and is still running."""
     found = []
     for process in psutil.process_iter():
-        with suppress(OSError):
-            if os.getsid(process.pid) == leader:
+        with suppress(OSError, psutil.Error):
+            if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
 

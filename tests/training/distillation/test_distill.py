@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -315,7 +317,20 @@ def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, e
     """By the command, with a process that makes chunks ahead, as without either."""
     words = (
         *("distill", "--teacher", teacher, "--student", encoder, "--corpus", TWENTY, "--data", TWENTY, "--epochs", 8),
-        *("--save-every-minutes", 0, "--batch-size", 8, "--soft-batch", 6, "--lr", 0.002, "--window", 40),
+        *(
+            "--save-every-minutes",
+            0,
+            "--batch-size",
+            8,
+            "--soft-batch",
+            6,
+            "--lr",
+            0.002,
+            "--window",
+            40,
+            "--preset",
+            "best",
+        ),
     )
     out, checkpoints = tmp_path / "killed", tmp_path / "killed.resume"
     process = subprocess.Popen(command(*words, "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -338,6 +353,43 @@ def test_a_killed_distillation_resumes_and_ends_with_the_same_numbers(teacher, e
     assert found["history"] == straight.history
     assert found["distillation"] == straight.model.config.provenance["distillation"]
     assert not checkpoints.exists()
+
+
+FULL_QUEUE = """
+import itertools, os, signal
+from torch.utils.data import DataLoader
+from unire.training.distillation.batches import _start_worker
+class Large:
+    def __getitem__(self, number):
+        return bytes(2**20)
+options = {"batch_size": None, "num_workers": 2, "worker_init_fn": _start_worker}
+loader = iter(DataLoader(Large(), sampler=itertools.count(), **options))
+next(loader)
+print(*(worker.pid for worker in loader._workers), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def is_alive(number: int) -> bool:
+    try:
+        return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL here")
+def test_workers_end_with_a_killed_process_even_if_their_queue_is_full():
+    killed = subprocess.Popen([sys.executable, "-c", FULL_QUEUE], stdout=subprocess.PIPE, text=True)
+    numbers = [int(number) for number in killed.stdout.readline().split()]
+    assert killed.wait(60) == -signal.SIGKILL
+    deadline = time.monotonic() + 30
+    while alive := [number for number in numbers if is_alive(number)]:
+        if time.monotonic() > deadline:
+            for number in alive:
+                psutil.Process(number).kill()
+            pytest.fail(f"{len(alive)} workers are alive")
+        time.sleep(0.1)
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import threading
+import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +29,8 @@ __all__ = ["Chunk", "DistillationBatch", "DistillationBatches", "SoftLabelIndex"
 
 CHUNK_DOCUMENTS = 512
 """Documents that one worker turns into steps at a time. Inside a chunk, documents are grouped by length."""
+PARENT_SECONDS = 2
+"""How often a worker looks whether the training process is alive."""
 LEAK = "unlabelled document with text of dev or test, left out"
 SPLIT_DIFFERENTLY = "unlabelled sentence that teacher and student split differently, skipped"
 
@@ -245,3 +249,11 @@ def _start_worker(worker: int) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # avoids oversubscription, and a warning about forking
     for number in SIGNALS:  # sent to the whole process group; the training process handles them and ends its workers
         signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after the training process, which may have been killed. Its full queue keeps it alive."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os._exit(1)
