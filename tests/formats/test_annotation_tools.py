@@ -91,6 +91,7 @@ def test_a_region_on_white_space_is_left_out_with_its_relations(tmp_path: Path) 
     ("result", "reason"),
     [
         ([ADA, relation("a", "z", "R")], 'refers to a missing region by its "to_id"'),
+        ([{**ADA, "id": "None"}, {"type": "relation", "labels": ["R"]}], 'refers to a missing region by its "from_id"'),
         ([ADA, LONDON, relation("a", "b")], "has no label; add one, or remove it"),
         ([ADA, LONDON, relation("a", "b", "R", direction="up")], 'must be "right", "left" or "bi"'),
         ([ADA, ADA], "has the same id as another one"),

@@ -173,7 +173,7 @@ def _parse_relations(value: Json, regions: dict[str, list[Entity]], options: Rea
     if value.get("type") != "relation":
         return
     what = json_utils.ErrorSubject("relation", value)
-    if missing := [key for key in ("from_id", "to_id") if str(value.get(key)) not in regions]:
+    if missing := [key for key in ("from_id", "to_id") if key not in value or str(value[key]) not in regions]:
         raise UnireError(f'{what} refers to a missing region by its "{missing[0]}"')
     ends = [entity for key in ("from_id", "to_id") for entity in regions[str(value[key])][:1]]
     if len(ends) < 2:
