@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,24 +17,24 @@ from typer.testing import CliRunner
 from helpers.noisy_extractor import noisy_extractor
 from helpers.paths import TWENTY
 from unire import Document, Extractor, formats, pretrained
-from unire.calibration import LOG_ODDS_BEND, MIN_SLOPE, Calibration, CalibrationCurve
+from unire.calibration import LOG_ODDS_BEND, MIN_SLOPE, Calibration, CalibrationCurve, IdentityCurve
 from unire.cli.main import app
 from unire.config import ModelConfig
 from unire.errors import UnireError
 from unire.evaluation.calibration_error import CalibrationErrors, Reliability, collect_outcomes
 from unire.evaluation.scorer import score
+from unire.evaluation.thresholds import KEPT_SHARES, recommend_min_scores, suggest_thresholds, with_thresholds
 from unire.evaluation.tuning import (
-    KEPT_SHARES,
     CalibrationEffect,
     collect_log_odds,
     fit_calibration,
     fit_curves,
-    suggest_thresholds,
     tune_config,
-    with_thresholds,
 )
+from unire.hub.model_card import model_card
 from unire.hub.model_dir import ModelDir
 from unire.labels import LabelSpace
+from unire.result_filter import ResultFilter
 
 odds = st.floats(-104, 104)
 """All log-odds that there are in float32."""
@@ -189,7 +190,7 @@ def test_predictions_without_scores_are_not_counted(twenty, scierc_labels):
 def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
     raw = noisy_extractor(twenty, scierc_labels, noise=2.5)
     found = collect_log_odds(raw, twenty)
-    settings = fit_calibration(raw.config, found, ["dev.json"])
+    settings = fit_calibration(raw.config, found, ["dev.json"], scierc_labels)
     fitted = noisy_extractor(twenty, scierc_labels, noise=2.5, calibration=settings.calibration)
     before, after = (list(extractor.annotate(twenty)) for extractor in (raw, fitted))
     changed = 0
@@ -200,7 +201,7 @@ def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
     assert changed
     assert collect_log_odds(fitted, twenty).entities.scores.tolist() == found.entities.scores.tolist()
 
-    effect = CalibrationEffect.of(settings.calibration, found)
+    effect = CalibrationEffect.of(settings.calibration, found, scierc_labels)
     assert effect.after == CalibrationErrors.of(collect_outcomes(twenty, after, scierc_labels))
     assert effect.after.relations.error < effect.before.relations.error
     errors = settings.provenance["calibration"]["errors"]
@@ -213,7 +214,8 @@ def test_calibration_changes_scores_and_nothing_else(twenty, scierc_labels):
 
 def test_suggested_thresholds_keep_shares_of_the_relations(twenty, scierc_labels):
     extractor = noisy_extractor(twenty, scierc_labels, noise=2.5)
-    extractor.config = fit_calibration(extractor.config, collect_log_odds(extractor, twenty), ["dev.json"])
+    found = collect_log_odds(extractor, twenty)
+    extractor.config = fit_calibration(extractor.config, found, ["dev.json"], scierc_labels)
     predicted = list(extractor.annotate(twenty))
     rows = suggest_thresholds(twenty, predicted, scierc_labels)
     values = [row["min_score"] for row in rows]
@@ -243,8 +245,9 @@ def test_thresholds_are_of_entities_if_there_are_no_relations_and_0_if_there_is_
 
 def test_both_curves_are_fitted_apart(twenty, scierc_labels):
     found = collect_log_odds(noisy_extractor(twenty, scierc_labels, noise=2.5), twenty)
-    calibration = fit_curves(found)
-    assert calibration == Calibration(CalibrationCurve.fit(*found.entities), CalibrationCurve.fit(*found.relations))
+    calibration = fit_curves(found, scierc_labels)
+    assert calibration.entities == CalibrationCurve.fit(found.entities.scores, found.entities.correct)
+    assert calibration.relations == CalibrationCurve.fit(found.relations.scores, found.relations.correct)
     assert calibration.entities != calibration.relations
 
 
@@ -308,7 +311,8 @@ def test_alpha_and_relation_odds_are_tuned_before_if_that_is_wanted(folder, twen
     )
     extractor = Extractor.load(folder)
     found = collect_log_odds(extractor, twenty)
-    assert fit_calibration(settings, found, []).calibration == settings.calibration  # fitted to what is found now
+    extractor.config = fit_calibration(settings, found, [], extractor.labels)
+    assert with_thresholds(extractor, twenty).calibration == settings.calibration  # fitted to what is found now
     scores = score(twenty, extractor.annotate([document.bare for document in twenty]), extractor.labels)
     assert settings.provenance["scores"] == report["scores"] == {"dev": scores.to_dict()}
     f1 = [f"{100 * counts.f1:.1f}" for counts in (scores.entities, scores.relations)]
@@ -387,3 +391,71 @@ def test_no_two_entities_of_the_model_science_have_the_same_score(science, twent
     assert len(found) > 50
     assert len(set(found)) == len(found)
     assert max(found) > 0.9
+
+
+# Types: shifts of relations, and recommended scores
+
+
+SPACE = LabelSpace(("A", "B"), ("A", "R", "S"))
+
+
+def test_a_type_that_is_wrong_more_often_gets_lower_probabilities():
+    curve = CalibrationCurve()
+    log_odds = np.zeros(200)
+    correct = np.arange(200) % 10 == 0  # 10% instead of 50%
+    shift = curve.fit_shift(log_odds, correct)
+    assert curve(log_odds[:1], shift)[0] == pytest.approx(0.14, abs=0.03)
+    assert abs(curve.fit_shift(log_odds[1:3], correct[1:3])) < 0.15, "little data moves little"
+    assert curve.fit_shift(np.array([]), np.array([], bool)) == 0
+    assert IdentityCurve()(log_odds, np.ones(200)).tolist() == log_odds.tolist()
+
+
+def test_shifts_are_of_relation_types_alone(twenty, scierc_labels):
+    assert Calibration(relation_shifts={"A": 0.5, "S": -1.0}).shift_relations(SPACE).tolist() == [0, 0, 0, 0.5, 0, -1]
+    extractor = noisy_extractor(twenty, scierc_labels, noise=2.5)
+    found = collect_log_odds(extractor, twenty)
+    fitted = fit_curves(found, scierc_labels)
+    assert set(fitted.relation_shifts) == {scierc_labels.names[label] for label in found.relations.labels}
+    shifted = noisy_extractor(twenty, scierc_labels, noise=2.5, calibration=fitted)
+    plain = noisy_extractor(twenty, scierc_labels, noise=2.5, calibration=replace(fitted, relation_shifts={}))
+    for one, other in zip(shifted.annotate(twenty), plain.annotate(twenty), strict=True):
+        assert one.entities == other.entities
+        for moved, before in zip(one.relations, other.relations, strict=True):
+            expected = logit(np.array(before.score)) + fitted.relation_shifts[moved.label]
+            assert logit(np.array(moved.score)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_recommended_scores_have_the_best_f_of_all_that_are_shared(twenty, scierc_labels):
+    extractor = noisy_extractor(twenty, scierc_labels, noise=2.5)
+    found = collect_log_odds(extractor, twenty)
+    extractor.config = fit_calibration(extractor.config, found, ["dev.json"], scierc_labels)
+    predicted = list(extractor.annotate(twenty))
+    config = with_thresholds(extractor, twenty)
+    calibration, recommended = config.calibration, config.provenance["calibration"]["recommended"]
+    assert calibration == recommend_min_scores(extractor.config.calibration, twenty, predicted, scierc_labels)
+    assert tuple(calibration.entity_min_scores) == scierc_labels.entity_types
+    assert tuple(calibration.relation_min_scores) == scierc_labels.relation_types
+    keep = ResultFilter.build(scierc_labels, "auto", calibration=calibration)
+    kept = score(twenty, map(keep, predicted), scierc_labels)
+    assert recommended["relations"]["precision"] == kept.relations.precision
+    for value in np.arange(0, 1, 0.1):
+        other = score(twenty, [document.confident(value) for document in predicted], scierc_labels)
+        assert kept.entities.f1 >= other.entities.f1
+    card = model_card(config, scierc_labels)
+    assert "| auto | " in card
+    assert f"\n| USED-FOR | {calibration.relation_min_scores['USED-FOR']:g} |\n" in card
+
+
+@pytest.mark.parametrize("name", ["relation_shifts", "entity_min_scores", "relation_min_scores"])
+@pytest.mark.parametrize("wrong", [[1], {"A": "1"}, {"A": None}, {"A": math.inf}, {"A": True}])
+def test_numbers_of_types_are_checked(name, wrong):
+    with pytest.raises(UnireError, match=f"calibration setting {name} must be an object with a finite number"):
+        Calibration(**{name: wrong})
+
+
+@pytest.mark.parametrize("name", pretrained.names())
+def test_bundled_models_recommend_scores(name):
+    model = ModelDir.open(name)
+    assert tuple(model.config.calibration.entity_min_scores) == model.labels.entity_types
+    assert tuple(model.config.calibration.relation_min_scores) == model.labels.relation_types
+    assert "| auto | " in (model.path / "README.md").read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from unire.calibration import Calibration
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.labels import LabelSpace
@@ -123,3 +124,31 @@ def test_clusters_keep_the_mentions_that_are_kept():
     document = Document.from_words(words, entities, clusters=[[(0, 1), (4, 5)], [(2, 3), (6, 7)]])
     assert ResultFilter(0.5)(document).clusters == (((0, 1), (4, 5)),)
     assert ResultFilter()(document).clusters == document.clusters
+
+
+def test_auto_stands_for_the_recommended_score_of_every_type():
+    recommended = Calibration(
+        entity_min_scores={"Method": 0.5, "Task": 0.7, "Both": 0.9},
+        relation_min_scores={"USED-FOR": 0.65, "Both": 0.2},
+    )
+    keep = ResultFilter.build(LABELS, "auto", calibration=recommended)
+    document = keep(DOCUMENT)
+    assert "".join(entity.text for entity in document.entities) == "acd"
+    assert [f"{r.head.text}{r.tail.text}" for r in document.relations] == ["ac", "ad", "ca"]
+    assert keep.scores_below(DOCUMENT) == [0.4, 0.6]
+    only = ResultFilter.build(LABELS, "auto", entities=["Task"], calibration=recommended)
+    assert "".join(entity.text for entity in only(DOCUMENT).entities) == "c"
+
+
+def test_auto_needs_recommended_scores():
+    for calibration in (None, Calibration()):
+        with pytest.raises(UnireError, match="the model recommends no scores; give min_score a number"):
+            ResultFilter.build(LABELS, "auto", calibration=calibration)
+
+
+def test_the_scores_that_are_dropped_are_those_of_the_types_that_are_kept():
+    assert ResultFilter(0.95).scores_below(DOCUMENT) == [0.9, 0.4, 0.8, 0.7, 0.6, 0.3]
+    assert ResultFilter.build(LABELS, 0.75, entities=["Method"], relations=["Both"]).scores_below(DOCUMENT) == [
+        0.4,
+        0.3,
+    ]

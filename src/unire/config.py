@@ -281,12 +281,12 @@ class ModelConfig:
 
 
 def _calibration(data: Mapping[str, Any]) -> Calibration:
-    curves = {}
-    for name, curve in _known(Calibration, data).items():
-        if not isinstance(curve, Mapping):
+    parts = _known(Calibration, data)
+    for name in parts.keys() & {"entities", "relations"}:
+        if not isinstance(parts[name], Mapping):
             raise UnireError(f"its config.json is incomplete or damaged: calibration of {name} is not an object")
-        curves[name] = CalibrationCurve(**_known(CalibrationCurve, curve))
-    return Calibration(**curves)
+        parts[name] = CalibrationCurve(**_known(CalibrationCurve, parts[name]))
+    return Calibration(**parts)
 
 
 def check_alpha(alpha: float) -> float:

@@ -34,7 +34,7 @@ from unire.inference.streaming import (
 )
 from unire.labels import LabelSpace
 from unire.output_files import check_output_folder
-from unire.result_filter import ResultFilter
+from unire.result_filter import MinScore, ResultFilter
 from unire.segmentation import check_texts, check_words, segment, segment_texts
 from unire.windows.collator import Batch, bucket_groups, collate
 from unire.windows.windows import WindowBuilder
@@ -173,7 +173,7 @@ class Extractor:
         texts: str,
         *,
         id: str = "",
-        min_score: float = 0.0,
+        min_score: MinScore = 0.0,
         types: Names = None,
         entities: Names = None,
         relations: Names = None,
@@ -189,7 +189,7 @@ class Extractor:
         texts: list[str] | tuple[str, ...],
         *,
         ids: Iterable[str] | None = None,
-        min_score: float = 0.0,
+        min_score: MinScore = 0.0,
         types: Names = None,
         entities: Names = None,
         relations: Names = None,
@@ -205,7 +205,7 @@ class Extractor:
         texts: Iterable[str],
         *,
         ids: Iterable[str] | None = None,
-        min_score: float = 0.0,
+        min_score: MinScore = 0.0,
         types: Names = None,
         entities: Names = None,
         relations: Names = None,
@@ -221,7 +221,7 @@ class Extractor:
         *,
         id: str = "",
         ids: Iterable[str] | None = None,
-        min_score: float = 0.0,
+        min_score: MinScore = 0.0,
         types: Names = None,
         entities: Names = None,
         relations: Names = None,
@@ -239,7 +239,7 @@ class Extractor:
                 Such an iterable is read as the results are consumed, so that a bounded number of texts is in memory.
             id: The id of the document, for a single text.
             ids: The ids of the documents, one for each of several texts.
-            min_score: Leave out entities and relations with a lower score, and relations that lose an argument.
+            min_score: Leave out entities and relations with a lower score. `auto`: those that the model recommends.
             types: Keep only entities and relations of these types, given as a list or separated by commas. Without an
                 entity type in the list, entities of all types are kept; likewise relations. [default: all types]
             entities: Keep only entities of these types, and relations between them. [default: all types]
@@ -259,7 +259,7 @@ class Extractor:
         """
         if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
             raise UnireError(f"batch_size must be a whole number, at least 1, not {batch_size!r}")
-        keep = ResultFilter.build(self.labels, min_score, types, entities=entities, relations=relations)
+        keep = ResultFilter.build(self.labels, min_score, types, entities, relations, self.config.calibration)
         texts = check_texts(texts)
         if isinstance(texts, str):
             if ids is not None:
@@ -405,7 +405,7 @@ class Extractor:
             allowed_relations=self.allowed_relations,
             relation_odds=config.relation_odds,
         )
-        return decoded.calibrated(config.calibration)
+        return decoded.calibrated(config.calibration, self.labels)
 
     def with_decoder(self, decoder: str) -> Extractor:
         """Return a copy with another decoder, with its default α and without calibration."""

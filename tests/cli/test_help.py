@@ -84,7 +84,7 @@ def test_models_and_outputs_have_short_flags(name):
         (("study", "speed", "--xyz"), "there is no option --xyz; see `unire study speed --help`"),
         (("serve", "--port", "x"), "--port must be a whole number from 0 to 65535, not 'x'; see `unire serve --help`"),
         (("serve", "--port=99999"), "--port must be a whole number from 0 to 65535, not '99999'; see `unire serve"),
-        (("extract", "--min-score", 3, "A text."), "--min-score must be a number from 0 to 1, not '3'; see `unire ext"),
+        (("extract", "--min-score", 3, "A text."), "--min-score must be a number from 0 to 1, or auto, not '3'; see"),
         (("teach", "--documents", 0), "--documents must be a whole number, at least 1, not '0'; see `unire teach --"),
         (("train", "--layout", "x"), "--layout must be one of in-place, released, shared, not 'x'; see `unire train"),
         (("evaluate", "--relations=x"), "--relations must be one of strict, boundaries, not 'x'; see `unire eval"),

@@ -15,6 +15,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from unire import Extractor
 from unire.cli.main import app, name_options
 from unire.errors import UnireError
 from unire.segmentation import segment
@@ -41,6 +42,28 @@ def test_a_text_alone_is_enough_and_the_model_is_named():
     item = json.loads(ran.stdout)
     assert [(entity["text"], entity["label"]) for entity in item["entities"]] == ENTITIES
     assert "model:" not in extract(SENTENCE, "--model", "science").stderr
+
+
+def test_min_score_auto_takes_the_recommended_scores():
+    (kept,), (found,) = (
+        [json.loads(line) for line in extract(SENTENCE, "--min-score", least).stdout.splitlines()]
+        for least in ("auto", 0)
+    )
+    assert kept == json.loads(json.dumps(Extractor.load("science").extract(SENTENCE, min_score="auto").to_dict()))
+    recommended = Extractor.load("science").config.calibration.entity_min_scores
+    assert kept["entities"] == [e for e in found["entities"] if e["score"] >= recommended[e["label"]]] != []
+
+
+def test_a_filter_that_leaves_nothing_says_what_was_below_it(tmp_path):
+    (item,) = [json.loads(line) for line in extract(SENTENCE).stdout.splitlines()]
+    scores = [found["score"] for kind in ("entities", "relations") for found in item[kind]]
+    note = (
+        f"note: nothing is left: {len(scores)} entities and relations have scores below --min-score 0.99; the best is"
+    )
+    for arguments in ((), ("--format", "html"), ("--out", tmp_path / "found.jsonl")):
+        assert f"{note} {max(scores):.2f}\n" in extract(SENTENCE, "--min-score", 0.99, *arguments).stderr
+    assert "nothing is left" not in extract(SENTENCE, "--min-score", 0.3).stderr
+    assert "nothing is left" not in extract("No.", "--min-score", 0.99).stderr
 
 
 def test_the_bundled_news_model_finds_people_and_places():

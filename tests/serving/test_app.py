@@ -68,6 +68,8 @@ def test_min_score_drops_results(server, science):
         kept = science.extract(TEXT).confident(least)
         assert server.extract({"text": TEXT, "min_score": least}).json["documents"] == [kept.to_dict()]
     assert server.extract({"text": TEXT, "min_score": 1}).json["documents"][0]["entities"] == []
+    recommended = science.extract(TEXT, min_score="auto")
+    assert server.extract({"text": TEXT, "min_score": "auto"}).json["documents"] == [recommended.to_dict()]
 
 
 def test_other_types_are_left_out(server, science):

@@ -27,6 +27,7 @@ from unire.cli.options import (
     MaxDocument,
     MaxRecord,
     MaxUnpacked,
+    MinScore,
     flag,
     option,
 )
@@ -134,17 +135,7 @@ def extract(
             default="by the suffix of --out; text on a terminal; else jsonl, or unire for tokenized input",
         ),
     ] = None,
-    min_score: Annotated[
-        float,
-        option(
-            "--min-score",
-            metavar="P",
-            min=0,
-            max=1,
-            help="Drop entities and relations with a lower calibrated probability.",
-            panel=OUTPUT,
-        ),
-    ] = 0.0,
+    min_score: MinScore = 0.0,
     types: Annotated[
         str | None,
         option(
@@ -207,7 +198,7 @@ def extract(
         unire extract "We train a parser on the Penn Treebank."
         unire extract abstracts/ notes.txt --out found.jsonl
         unire extract --lines all.txt --out found.jsonl --resume
-        unire extract --field abstract papers.csv.gz --min-score 0.5
+        unire extract --field abstract papers.csv.gz --min-score auto
         unire extract --field abstract papers.parquet --format csv
         unire extract notes.txt --format entities-csv --out entities.csv
         unire extract abstracts/ --relations USED-FOR --out graph.graphml
@@ -288,6 +279,10 @@ def extract(
         sentence = f"Extracted {count_documents(run.n_documents)} with {name} to {out}"
         console.print_json(summary) if json else console.say(sentence)
     console.print_notes(run.notes)
+    if run.kept_nothing and run.n_below and not resume:
+        limit = "the scores that the model recommends" if min_score == "auto" else f"--min-score {min_score:g}"
+        number = f"{run.n_below:,} entities and relations have scores" if run.n_below > 1 else "1 entity has a score"
+        console.say(("note:", "warning"), f" nothing is left: {number} below {limit}; the best is {run.best_below:.2f}")
 
 
 def _waits_for_typing() -> bool:

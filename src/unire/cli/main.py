@@ -255,6 +255,8 @@ def _describe_value(command: Any, param: Any, words: Sequence[str]) -> str:
     wanted = f"one of {', '.join(choices)}" if choices else "a whole number" if "int" in str(kind) else "a number"
     if info.min is not None:
         wanted += f" from {info.min:g} to {info.max:g}" if info.max is not None else f", at least {info.min:g}"
+    if str(info.metavar).endswith("|auto"):
+        wanted += ", or auto"
     return f"{param.opts[0]} must be {wanted}, not {values[name]!r}"
 
 

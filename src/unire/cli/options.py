@@ -20,7 +20,7 @@ from unire.output_files import check_output_file
 __all__ = [
     "CARD", "INPUT", "LIMITS", "MODEL", "OUTPUT", "SCORING",
     "AllTypes", "Constraints", "Decoder", "Device", "Events", "Format", "Json", "Labels", "LineBreaks",
-    "MaxDocument", "MaxRecord", "MaxUnpacked",
+    "MaxDocument", "MaxRecord", "MaxUnpacked", "MinScore",
     "Symmetric", "Words",
     "check_output", "documents_from", "flag", "input_path", "label_space", "option",
 ]  # fmt: skip
@@ -42,6 +42,16 @@ def option(*names: str, help: str, panel: str, default: str | None = None, **mor
     # typer would print a text in parentheses, on a separate line
     shown = "" if default is None else rf" [dim]\[default: {default}][/dim]"
     return typer.Option(*names, help=help + shown, rich_help_panel=panel, show_default=default is None, **more)
+
+
+def parse_min_score(value: Any) -> float | str:
+    """Parse the value of `--min-score`."""
+    if value == "auto":
+        return "auto"
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise ValueError
+    return number
 
 
 def flag(*names: str, help: str, panel: str) -> Any:
@@ -114,6 +124,18 @@ Words = Annotated[
         "--words",
         help="Split brat, jsonl, labelstudio and prodigy text only at line ends and spaces.",
         panel=INPUT,
+    ),
+]
+MinScore = Annotated[
+    Any,
+    option(
+        "--min-score",
+        metavar="P|auto",
+        parser=parse_min_score,
+        min=0,
+        max=1,
+        help="Drop results with a lower calibrated probability; `auto`: as the model recommends.",
+        panel=OUTPUT,
     ),
 ]
 LineBreaks = Annotated[

@@ -82,14 +82,16 @@ class Decoded:
     cuts: NDArray[np.int64]
     """[C, 2]: table, position `i` of a cut between the words `i - 1` and `i`; sorted."""
 
-    def calibrated(self, calibration: Calibration) -> Decoded:
+    def calibrated(self, calibration: Calibration, labels: LabelSpace) -> Decoded:
         """The same entities and relations with probabilities instead of log-odds."""
         if np.isnan(self.entity_scores).any() or np.isnan(self.relation_scores).any():
             raise UnireError("the model computes probabilities that are not numbers; its weights are damaged")
         return replace(
             self,
             entity_scores=calibration.entities(self.entity_scores),
-            relation_scores=calibration.relations(self.relation_scores),
+            relation_scores=calibration.relations(
+                self.relation_scores, calibration.shift_relations(labels)[self.relations[:, 2]]
+            ),
         )
 
 

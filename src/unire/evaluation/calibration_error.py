@@ -36,6 +36,8 @@ class ScoredPredictions(NamedTuple):
     """[n]"""
     correct: NDArray[np.bool_]
     """[n]"""
+    labels: NDArray[np.int64]
+    """[n] ids of their types in the label space."""
 
 
 class Outcomes(NamedTuple):
@@ -52,15 +54,15 @@ def collect_outcomes(gold: Iterable[Document], predicted: Iterable[Document], la
 
 def outcomes_of_matches(matched: Iterable[Matches], labels: LabelSpace) -> Outcomes:
     """The outcomes of all predictions that have a score."""
-    entities: list[tuple[float, bool]] = []
-    relations: list[tuple[float, bool]] = []
+    entities: list[tuple[float, bool, Any]] = []
+    relations: list[tuple[float, bool, Any]] = []
     for matches in matched:
         for key, score in matches.predicted_keys.items():
             if score is not None:
                 kind = entities if key[0] < labels.entity_ids.stop else relations
-                kind.append((score, key in matches.gold_keys))
-    columns = (np.reshape(pairs, (-1, 2)).T for pairs in (entities, relations))
-    return Outcomes(*(ScoredPredictions(scores, correct > 0) for scores, correct in columns))
+                kind.append((score, key in matches.gold_keys, key[0]))
+    columns = (np.reshape(rows, (-1, 3)).T for rows in (entities, relations))
+    return Outcomes(*(ScoredPredictions(scores, correct > 0, ids.astype(np.int64)) for scores, correct, ids in columns))
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class CalibrationErrors:
 
     @classmethod
     def of(cls, outcomes: Outcomes) -> CalibrationErrors:
-        return cls(Reliability.of(*outcomes.entities), Reliability.of(*outcomes.relations))
+        return cls(*(Reliability.of(kind.scores, kind.correct) for kind in outcomes))
 
     def to_dict(self) -> dict[str, Any]:
         return {"entities": self.entities.to_dict(), "relations": self.relations.to_dict()}

@@ -328,7 +328,8 @@ def _decode_gold(document: Document, labels: LabelSpace, decoder: str, alpha: fl
         if sentence.words:
             table = fill_sentence(sentence, labels).labels
             decoded = decode(one_hot[table][None], [len(table)], labels, decoder=decoder, alpha=alpha)
-            assembler.add([TableSpan(0, index, sentence.start, sentence.end)], decoded.calibrated(Calibration()))
+            decoded = decoded.calibrated(Calibration(), labels)
+            assembler.add([TableSpan(0, index, sentence.start, sentence.end)], decoded)
     return assembler.documents()[0]
 
 

@@ -1,9 +1,9 @@
-"""Tuning on dev, without training: the threshold α, the relation odds, the calibration, and thresholds for scores."""
+"""Tuning on dev, without training: the threshold α, the relation odds, and the calibration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from unire.errors import UnireError
 from unire.evaluation.calibration_error import CalibrationErrors, Outcomes, collect_outcomes
 from unire.evaluation.scorer import count_matches, score, sum_scores
 from unire.evaluation.scores import Scores
+from unire.evaluation.thresholds import MIN_F1_DIFFERENCE, with_thresholds
 from unire.extractor import Extractor
 from unire.hub.model_dir import ModelDir, locate_local_model
 from unire.labels import LabelSpace
@@ -38,17 +39,13 @@ __all__ = [
     "collect_log_odds",
     "fit_calibration",
     "fit_curves",
-    "suggest_thresholds",
     "sweep_alphas",
     "tune_alpha",
     "tune_config",
     "tune_relation_odds",
-    "with_thresholds",
 ]
 
 RELATION_ODDS_GRID = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0)
-MIN_F1_DIFFERENCE = 0.001
-"""A smaller difference in F1 (a tenth of a point) counts as none."""
 SMALL_DEV_ITEMS = 500
 """With fewer annotated entities and relations, tuning has a prior."""
 PRIOR_WEIGHT = 2.0
@@ -208,62 +205,22 @@ def check_has_predictions(outcomes: Outcomes) -> None:
         raise UnireError("the model predicts nothing on this data, so its scores cannot be calibrated; give other data")
 
 
-def fit_curves(log_odds: Outcomes) -> Calibration:
-    """Fit the curve of entities and that of relations."""
-    return Calibration(CalibrationCurve.fit(*log_odds.entities), CalibrationCurve.fit(*log_odds.relations))
+def fit_curves(log_odds: Outcomes, labels: LabelSpace) -> Calibration:
+    """Fit the curve of entities, that of relations, and how far each relation type is from it."""
+    entities, relations = (CalibrationCurve.fit(kind.scores, kind.correct) for kind in log_odds)
+    shifts = {}
+    for label in np.unique(log_odds.relations.labels):
+        of_type = log_odds.relations.labels == label
+        shift = relations.fit_shift(log_odds.relations.scores[of_type], log_odds.relations.correct[of_type])
+        shifts[labels.names[label]] = shift
+    return Calibration(entities, relations, shifts)
 
 
-def fit_calibration(config: ModelConfig, log_odds: Outcomes, data: Sequence[str]) -> ModelConfig:
+def fit_calibration(config: ModelConfig, log_odds: Outcomes, data: Sequence[str], labels: LabelSpace) -> ModelConfig:
     """The model's config with a calibration fitted on the files `data`, whose outcomes are `log_odds`."""
-    calibration = fit_curves(log_odds)
-    record = {"data": list(data), "errors": CalibrationEffect.of(calibration, log_odds).to_dict()}
+    calibration = fit_curves(log_odds, labels)
+    record = {"data": list(data), "errors": CalibrationEffect.of(calibration, log_odds, labels).to_dict()}
     return config.with_(calibration=calibration, provenance={**config.provenance, "calibration": record})
-
-
-# Thresholds for scores
-
-KEPT_SHARES = (1.0, 0.75, 0.5, 0.25)
-"""The shares of the predicted relations that the suggested thresholds keep."""
-RATES = ("precision", "recall", "f1")
-
-
-def suggest_thresholds(
-    gold: Sequence[Document], predicted: Iterable[Document], labels: LabelSpace
-) -> list[dict[str, Any]]:
-    """Find the highest `min_score` that keeps each of `KEPT_SHARES` of the predicted relations.
-
-    If there are no relations, it is a share of the entities.
-
-    Returns:
-        For each value, as plain JSON: `min_score`, and P, R and F1 of entities and relations. All predictions are kept
-        at 0. Values that would repeat are left out.
-    """
-    predicted = list(predicted)
-    scores = [
-        min(item.score or 0.0 for item in (relation, relation.head, relation.tail))
-        for document in predicted
-        for relation in document.relations
-    ] or [entity.score or 0.0 for document in predicted for entity in document.entities]
-    falling = sorted(scores, reverse=True)
-    values = {0.0} | {
-        math.floor(100 * falling[math.ceil(share * len(falling)) - 1]) / 100 for share in KEPT_SHARES[1:] if falling
-    }
-    rows = []
-    for min_score in sorted(values):
-        kept = score(gold, [document.confident(min_score) for document in predicted], labels)
-        kinds = {"entities": kept.entities, "relations": kept.relations}
-        rates = {kind: {rate: getattr(counts, rate) for rate in RATES} for kind, counts in kinds.items()}
-        rows.append({"min_score": min_score, **rates})
-    return rows
-
-
-def with_thresholds(extractor: Extractor, documents: Sequence[Document]) -> ModelConfig:
-    """The calibrated config of a model, with thresholds that are suggested by `documents`."""
-    predicted = extractor.annotate([document.bare for document in documents])
-    thresholds = suggest_thresholds(documents, predicted, extractor.labels)
-    provenance = extractor.config.provenance
-    record = {**provenance["calibration"], "thresholds": thresholds}
-    return extractor.config.with_(provenance={**provenance, "calibration": record})
 
 
 # Calibration of a saved model
@@ -277,8 +234,10 @@ class CalibrationEffect:
     after: CalibrationErrors
 
     @classmethod
-    def of(cls, calibration: Calibration, log_odds: Outcomes) -> CalibrationEffect:
-        before, after = (CalibrationErrors.of(_calibrate(each, log_odds)) for each in (Calibration(), calibration))
+    def of(cls, calibration: Calibration, log_odds: Outcomes, labels: LabelSpace) -> CalibrationEffect:
+        before, after = (
+            CalibrationErrors.of(_calibrate(each, log_odds, labels)) for each in (Calibration(), calibration)
+        )
         return cls(before, after)
 
     def to_dict(self) -> dict[str, Any]:
@@ -292,10 +251,14 @@ class CalibrationEffect:
         }
 
 
-def _calibrate(calibration: Calibration, log_odds: Outcomes) -> Outcomes:
+def _calibrate(calibration: Calibration, log_odds: Outcomes, labels: LabelSpace) -> Outcomes:
     """The outcomes with probabilities instead of log-odds."""
-    curves = (calibration.entities, calibration.relations)
-    return Outcomes(*(kind._replace(scores=curve(kind.scores)) for curve, kind in zip(curves, log_odds, strict=True)))
+    entities, relations = log_odds
+    shifts = calibration.shift_relations(labels)[relations.labels]
+    return Outcomes(
+        entities._replace(scores=calibration.entities(entities.scores)),
+        relations._replace(scores=calibration.relations(relations.scores, shifts)),
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -389,9 +352,10 @@ def calibrate(
         extractor.config = _with_scores(extractor, {"dev": parts["data"], "test": parts.get("test", ())})
     outcomes = {part: collect_log_odds(extractor, documents) for part, documents in parts.items()}
     check_has_predictions(outcomes["data"])
-    extractor.config = fit_calibration(extractor.config, outcomes["data"], data_names)
+    labels = extractor.labels
+    extractor.config = fit_calibration(extractor.config, outcomes["data"], data_names, labels)
     config = with_thresholds(extractor, parts["data"])
-    effects = {part: CalibrationEffect.of(config.calibration, found) for part, found in outcomes.items()}
+    effects = {part: CalibrationEffect.of(config.calibration, found, labels) for part, found in outcomes.items()}
     ModelDir.open(model).save(config, None if out is None else Path(out))
     return CalibrationReport(Path(out or model), config, effects, config.provenance["scores"] if tune else {})
 

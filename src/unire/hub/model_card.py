@@ -55,6 +55,7 @@ def model_card(settings: ModelConfig, labels: LabelSpace, name: str | None = Non
             "",
             *_type_table(_scores(p)),
             *_threshold_table(p),
+            *_recommended_scores(settings),
             "## Training",
             "",
             "| | |",
@@ -293,6 +294,28 @@ def _threshold_table(provenance: Mapping[str, Any]) -> list[str]:
             f"| {row['min_score']:g} | {' | '.join(_percentages(row, ('entities', 'relations')))} |"
             for row in thresholds
         ),
+        *(
+            f"| auto | {' | '.join(_percentages(recommended, ('entities', 'relations')))} |"
+            for recommended in [calibration.get("recommended")]
+            if recommended
+        ),
+        "",
+    ]
+
+
+def _recommended_scores(settings: ModelConfig) -> list[str]:
+    """The scores that `auto` stands for."""
+    calibration = settings.calibration
+    scores = {**calibration.entity_min_scores}, {**calibration.relation_min_scores}
+    if not scores[0]:
+        return []
+    rows = [f"| {name} | {value:g} |" for kind in scores for name, value in kind.items()]
+    return [
+        "`auto` stands for the recommended values. They drop predictions of a type with lower scores:",
+        "",
+        "| type | `min_score` |",
+        "|---|---|",
+        *rows,
         "",
     ]
 

@@ -201,7 +201,7 @@ def _add_graph_routes(app: FastAPI, graphs: GraphService, locks: list[Any]) -> N
 
 
 async def _answer(service: Service, request: Request, kind: Any) -> Response:
-    job = (await _parse_body(request, kind)).to_job(service.limits, service.extractor.labels)
+    job = (await _parse_body(request, kind)).to_job(service.limits, service.extractor)
     return Response(await service.answer(job, *_describe_client(request)), media_type="application/json")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
 from unire.errors import UnireError
-from unire.labels import LabelSpace
+from unire.extractor import Extractor
 from unire.result_filter import ResultFilter
 from unire.serving.jobs import ExtractJob, Source, ViewJob, count_characters
 from unire.serving.limits import ServingLimits
@@ -76,26 +76,32 @@ class ExtractRequest(_Request):
     texts: list[str] = _optional("Several texts.")
     words: list[list[str]] = _optional("The sentences of one tokenized document, each a list of its words.")
     min_score: Annotated[
-        float, Field(ge=0, le=1, description="Drop entities and relations with a lower score (calibrated probability).")
+        Annotated[float, Field(ge=0, le=1)] | Literal["auto"],
+        Field(
+            description="Drop entities and relations with a lower score (calibrated probability); `auto`: with a lower "
+            "one than the model recommends."
+        ),
     ] = 0.0
     entities: list[str] = _optional("Keep only entities of these types, and relations between them. [default: all]")
     relations: list[str] = _optional(
         "Keep only relations of these types; without `entities`, only their arguments. [default: all]"
     )
 
-    def to_job(self, limits: ServingLimits, labels: LabelSpace) -> ExtractJob:
+    def to_job(self, limits: ServingLimits, extractor: Extractor) -> ExtractJob:
         if sum(value is not None for value in (self.text, self.texts, self.words)) != 1:
             raise ApiError(422, 'give one of "text", "texts" and "words"')
         if self.words is not None:
             _check_length(self.words, "the words together have", limits)
-            return ExtractJob([self.words], self._filter(labels))
+            return ExtractJob([self.words], self._filter(extractor))
         texts = [self.text] if self.text is not None else self.texts or []
         _check_texts(texts, limits)
-        return ExtractJob(texts, self._filter(labels))
+        return ExtractJob(texts, self._filter(extractor))
 
-    def _filter(self, labels: LabelSpace) -> ResultFilter:
+    def _filter(self, extractor: Extractor) -> ResultFilter:
+        names = {"entities": self.entities, "relations": self.relations}
+        known = extractor.config.calibration
         try:
-            return ResultFilter.build(labels, self.min_score, entities=self.entities, relations=self.relations)
+            return ResultFilter.build(extractor.labels, self.min_score, **names, calibration=known)
         except UnireError as error:
             raise ApiError(422, str(error).replace("=...", "", 1)) from None
 
@@ -117,7 +123,7 @@ class ViewRequest(_Request):
         Field(description="Sentences, counted from 0, for which the answer has the probabilities of every cell."),
     ] = []
 
-    def to_job(self, limits: ServingLimits, labels: LabelSpace) -> ViewJob:
+    def to_job(self, limits: ServingLimits, extractor: Extractor) -> ViewJob:
         _check_texts([self.text], limits)
         return ViewJob(self.text, self.alpha, frozenset(self.cells))
 
@@ -163,11 +169,16 @@ def parse_request(kind: type[Request], body: bytes) -> Request:
         raise ApiError(422, _describe(error)) from None
 
 
+NUMBER_OR_AUTO = "constrained-float"
+"""What pydantic appends to the place of an error in a number that may also be `auto`."""
+
+
 def _describe(error: ValidationError) -> str:
     """Describe the first error without quoting the request."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     reason = first["msg"][:1].lower() + first["msg"][1:]
-    place = ".".join(str(part) for part in first["loc"][:3] if len(str(part)) <= 20)
+    parts = [str(part) for part in first["loc"][:3] if part != NUMBER_OR_AUTO]
+    place = ".".join(part for part in parts if len(part) <= 20)
     if first["type"] == "json_invalid":
         return 'the body is not JSON that can be read: it should be an object such as {"text": "…"}'
     if first["type"] == "extra_forbidden":

@@ -24,7 +24,8 @@ from unire.documents import Document
 from unire.errors import UnireError
 from unire.evaluation.scorer import score
 from unire.evaluation.scores import Scores
-from unire.evaluation.tuning import collect_log_odds, fit_calibration, tune_config, with_thresholds
+from unire.evaluation.thresholds import with_thresholds
+from unire.evaluation.tuning import collect_log_odds, fit_calibration, tune_config
 from unire.extractor import Extractor
 from unire.inference.streaming import Prefetcher
 from unire.inference.torch_engine import TorchEngine
@@ -201,7 +202,7 @@ class TableTask(Task):
             )
         if self.dev:
             log_odds = collect_log_odds(extractor, self.dev)
-            extractor.config = fit_calibration(extractor.config, log_odds, ["dev"])
+            extractor.config = fit_calibration(extractor.config, log_odds, ["dev"], extractor.labels)
             extractor.config = with_thresholds(extractor, self.dev)
         (self.model.config,) = broadcast_object_list([extractor.config])  # GPUs may differ in a last digit
         extractor.config = self.model.config

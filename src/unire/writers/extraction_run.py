@@ -21,7 +21,7 @@ from unire.hub.model_dir import ModelDir, fingerprint, locate_model
 from unire.inference.streaming import CHUNK_CHARACTERS, Prefetcher, chunk_weight
 from unire.output_files import lock_output
 from unire.rendering.views import View, views
-from unire.result_filter import ResultFilter
+from unire.result_filter import MinScore, ResultFilter
 from unire.sources import JSON_LINES_SUFFIXES, TextItem, TextSources
 from unire.windows.collator import Batch
 from unire.writers import FORMAT_BY_SUFFIX, WRITERS, FileWriter, GraphWriter, LineWriter, PageWriter
@@ -85,8 +85,8 @@ class ExtractionRun:
     sources: TextSources
     model: str = pretrained.DEFAULT
     device: str | None = None
-    min_score: float = 0.0
-    """Entities and relations with a lower score are dropped."""
+    min_score: MinScore = 0.0
+    """Entities and relations with a lower score are dropped; `auto` takes the scores that the model recommends."""
     types: str | None = None
     """Only entities and relations of these types, separated by commas, are kept. [default: all]"""
     entities: str | None = None
@@ -101,6 +101,12 @@ class ExtractionRun:
     """What needed special care, and what was skipped or lost."""
     n_documents: int = 0
     """Documents done, those of an earlier run included."""
+    kept_nothing: bool = True
+    """Whether all documents so far have no entities, perhaps because of a filter."""
+    n_below: int = 0
+    """If nothing was kept: entities and relations with a score below `min_score`."""
+    best_below: float = 0.0
+    """The highest of their scores."""
     partial_output: PartialOutput | None = None
     """Set if `write` was stopped by an error and its output can be resumed."""
     truncated_page: int | None = None
@@ -130,8 +136,15 @@ class ExtractionRun:
 
     @cached_property
     def filter(self) -> ResultFilter:
-        labels = ModelDir.open(self.folder).labels
-        return ResultFilter.build(labels, self.min_score, self.types, entities=self.entities, relations=self.relations)
+        model = ModelDir.open(self.folder)
+        return ResultFilter.build(
+            model.labels,
+            self.min_score,
+            self.types,
+            entities=self.entities,
+            relations=self.relations,
+            calibration=model.config.calibration,
+        )
 
     @cached_property
     def items(self) -> Iterator[TextItem]:
@@ -173,11 +186,20 @@ class ExtractionRun:
         Args:
             resumed: Skip the documents that this file already holds.
         """
-        return map(self.filter, self._results(Extractor.annotate, resumed))
+        return map(self._keep, self._results(Extractor.annotate, resumed))
 
     def views(self) -> Iterator[View]:
         """Yield the annotated documents with their tables."""
-        return (replace(view, document=self.filter(view.document)) for view in self._results(views))
+        return (replace(view, document=self._keep(view.document)) for view in self._results(views))
+
+    def _keep(self, document: Document) -> Document:
+        """Filter a document."""
+        kept = self.filter(document)
+        self.kept_nothing = self.kept_nothing and not kept.entities
+        if self.kept_nothing and (below := self.filter.scores_below(document)):
+            self.n_below += len(below)
+            self.best_below = max(self.best_below, *below)
+        return kept
 
     def write(self, out: Path | BinaryIO, format: str | None = None, *, resume: bool = False) -> bool:
         """Extract and write the results.

@@ -38,7 +38,7 @@ from unire.integrations.ray.shards import (
 )
 from unire.integrations.ray.worker import MAX_ATTEMPTS, RayJob, RayWorker
 from unire.output_files import lock_output
-from unire.result_filter import ResultFilter
+from unire.result_filter import MinScore, ResultFilter
 from unire.sources import SourceShard, TextItem, TextSources
 from unire.writers.resumable import MANIFEST, ResumableFolder
 
@@ -73,7 +73,7 @@ def extract(
     address: str | None = None,
     workers: int | None = None,
     gpus: int = 0,
-    min_score: float = 0.0,
+    min_score: MinScore = 0.0,
     types: str | None = None,
     entities: str | None = None,
     relations: str | None = None,
@@ -91,7 +91,7 @@ def extract(
             is started for this run. An existing connection of Ray is kept. [default: `RAY_ADDRESS`, else `local`]
         workers: Number of workers. [default: one per core of the cluster, including nodes that join later]
         gpus: Number of workers with one GPU each, instead of workers on CPU cores.
-        min_score: Entities and relations with a lower score are dropped.
+        min_score: Entities and relations with a lower score are dropped. `auto`: the scores that the model recommends.
         types: Only entities and relations of these types, separated by commas, are kept. [default: all]
         entities: Only entities of these types, and relations between them, are kept. [default: all]
         relations: Only relations of these types are kept; without `entities`, only their arguments. [default: all]
@@ -101,7 +101,9 @@ def extract(
     """
     ray = import_ray()
     address = "" if ray.is_initialized() else resolve_address(address)
-    keep = ResultFilter.build(ModelDir.open(model).labels, min_score, types, entities=entities, relations=relations)
+    opened = ModelDir.open(model)
+    names = {"entities": entities, "relations": relations}
+    keep = ResultFilter.build(opened.labels, min_score, types, **names, calibration=opened.config.calibration)
     job = _build_job(inputs, out, model, gpus, keep, constraints)
     files = stamp_files(inputs)
     with lock_output(out, inside=MANIFEST):

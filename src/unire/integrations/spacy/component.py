@@ -27,7 +27,7 @@ from unire.integrations.spacy.annotation import (
     get_unaligned,
     register_extensions,
 )
-from unire.result_filter import ResultFilter
+from unire.result_filter import MinScore, ResultFilter
 from unire.segmentation import segment
 
 __all__ = ["UnirePipe", "make_pipe"]
@@ -53,7 +53,7 @@ def make_pipe(
     nlp: Language,
     name: str,
     model: str,
-    min_score: float,
+    min_score: MinScore,
     entities: list[str] | None,
     relations: list[str] | None,
     overwrite_ents: bool,
@@ -87,7 +87,7 @@ class UnirePipe(Pipe):  # type: ignore[misc]
     Args:
         name: Name of the component in its pipeline.
         model: A bundled model, a folder, or a model on the Hub.
-        min_score: Entities and relations with a lower score are dropped.
+        min_score: Entities and relations with a lower score are dropped. `auto`: the scores that the model recommends.
         entities: Only entities of these types, and relations between them, are kept. [default: all]
         relations: Only relations of these types are kept; without `entities`, only their arguments. [default: all]
         overwrite_ents: Whether the model's entities replace overlapping ones in `doc.ents`, or the other way round.
@@ -102,7 +102,7 @@ class UnirePipe(Pipe):  # type: ignore[misc]
         name: str,
         model: str | Path,
         *,
-        min_score: float = 0.0,
+        min_score: MinScore = 0.0,
         entities: list[str] | None = None,
         relations: list[str] | None = None,
         overwrite_ents: bool = True,
@@ -111,8 +111,8 @@ class UnirePipe(Pipe):  # type: ignore[misc]
         engine: str | None = None,
         device: str | None = None,
     ) -> None:
-        if not 0 <= min_score <= 1:
-            raise UnireError(f"min_score must be between 0 and 1, not {min_score}")
+        if min_score != "auto" and not 0 <= min_score <= 1:
+            raise UnireError(f"min_score must be between 0 and 1, or 'auto', not {min_score}")
         register_extensions(prefix)
         self.name = name
         self.model = model
@@ -160,7 +160,11 @@ class UnirePipe(Pipe):  # type: ignore[misc]
 
     def _annotate(self, readable: Sequence[tuple[Doc, Document]]) -> None:
         keep = ResultFilter.build(
-            self.extractor.labels, self.min_score, entities=self.entities, relations=self.relations
+            self.extractor.labels,
+            self.min_score,
+            entities=self.entities,
+            relations=self.relations,
+            calibration=self.extractor.config.calibration,
         )
         documents = self.extractor.annotate([document for _, document in readable], notes=self.notes)
         for (doc, _), document in zip(readable, documents, strict=True):
