@@ -6,6 +6,7 @@ import json
 import lzma
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from unire.documents import Document
 from unire.errors import UnireError
 
 RECIPES = ROOT / "recipes"
-MODULES = ("general_data", "score_everyday48", "fill_labels", "drop_overlaps", "script")
+MODULES = ("general_data", "score_everyday48", "fill_labels", "drop_overlaps", "plan", "reproduce", "script")
 
 ARTICLE = {
     "doc_key": "Ada",
@@ -197,6 +198,28 @@ def test_data_is_converted_and_counted(recipes, tmp_path, capsys):
     (data / "redocred" / "dev.json").write_text(json.dumps(item), encoding="utf-8")
     with pytest.raises(UnireError, match=r'dev\.json has documents without "evidence"'):
         recipes["general_data"].main(str(data), str(out))
+
+
+@pytest.mark.slow
+def test_the_scripts_run_as_stages_of_the_plan(recipes, tmp_path):
+    plan, reproduce = recipes["plan"], recipes["reproduce"]
+    parts = plan.Parts(*(tmp_path / name for name in ("encoders", "data", "corpus", "work")))
+    for name, content in (("redocred", json.dumps(ARTICLE)), ("conll04", json.dumps([SENTENCE]))):
+        (parts.data / name).mkdir(parents=True)
+        for split in ("train", "dev", "test"):
+            (parts.data / name / f"{split}.json").write_text(content, encoding="utf-8")
+    stages = plan.plan(parts)
+    filled = stages["conll04-filled.jsonl"]
+    model, data, *rest = filled.command[1:]
+    assert model == str(parts.work / "general-all-0")
+    assert data == str(parts.work / "general-data" / "conll04" / "train.jsonl")
+    words = parts.data / "words.jsonl"
+    formats.write([Document.from_words([["Ada", "works", "for", "IBM", "."]], id="a")], words)
+    filled = replace(filled, command=("fill_labels", "news", str(words), *rest), needs=())
+    reproduce.make([stages["general-data"], filled], parts, jobs=2)
+    for path in (stages["general-best-0"].command[i] for i in (4, 6, 8, 10)):
+        assert next(formats.read(path)).entities
+    assert "all relations" in json.loads((parts.work / "general-data.json").read_text(encoding="utf-8"))["printed"]
 
 
 def test_types_that_a_corpus_lacks_are_filled_in_and_its_own_annotation_stays(recipes):

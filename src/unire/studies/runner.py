@@ -41,7 +41,7 @@ class StudyJob:
 
     name: str
     command: tuple[str, ...]
-    """The arguments of `python`: `-m unire …`, or a script and its arguments. It prints JSON or nothing."""
+    """The arguments of `python`: `-m unire …`, or a script and its arguments. The record keeps what it prints."""
     record_path: Path
     """The record of the finished job. The standard error of the command goes to a `.log` file next to it."""
     needs: tuple[str, ...] = ()
@@ -243,7 +243,10 @@ def _build_record(ended: _Running) -> Record:
         reason = lines[-1].removeprefix("error: ") if lines else f"exit status {ended.process.returncode}"
         raise UnireError(f"{job.name} failed: {reason}; see {job.log}")
     ended.printed.seek(0)
-    text = ended.printed.read()
+    text = ended.printed.read().decode("utf-8", errors="replace").strip()
     ended.printed.close()
-    printed = json.loads(text) if text.strip() else None
+    try:
+        printed = json.loads(text) if text else None
+    except json.JSONDecodeError:
+        printed = text
     return {**job.info, "needed": job.digest_needs(), "seconds": ended.seconds, "printed": printed}
