@@ -41,6 +41,8 @@ ABOUT = {
 """Titles and descriptions of the bundled models, for their cards."""
 
 
+FULL = "--epochs 300 --patience 50"
+"""The schedule of the paper."""
 SMALL = "--lr 3e-4 --head-lr 1e-3 --epochs 250 --set evaluate_every=10 --set max_table=128"
 """How the bundled models are trained, except for the time limit."""
 
@@ -247,6 +249,12 @@ def _scierc(build: _Builder) -> Iterator[Stage]:
 
     adapted = build.parts.work / "mpnet-science"
     for seed in range(5):
+        yield build.train("scierc-paper-adapted", seed, adapted, "scierc", "paper", FULL)
+    for seed in range(2):
+        yield build.train("scierc-released-adapted", seed, adapted, "scierc", "released", FULL)
+        yield build.train("scierc-paper-plain", seed, plain, "scierc", "paper", FULL)
+        yield build.train("scierc-released-plain", seed, plain, "scierc", "released", FULL)
+    for seed in range(5):
         yield build.train("scierc-best", seed, adapted, "scierc", "best")
 
     near = build.parts.work / "near.txt"
@@ -285,6 +293,8 @@ def _conll04(build: _Builder) -> Iterator[Stage]:
     adapted = build.parts.work / "mpnet-news"
     for seed in range(5):
         yield build.train("conll04-best", seed, adapted, "conll04", "best", by_itself)
+    for seed in range(2):
+        yield build.train("conll04-paper", seed, adapted, "conll04", "paper", f"{FULL} {by_itself}")
     teachers = [f"conll04-best-{seed}" for seed in range(5)]
     related = build.parts.work / "related.txt"
     yield Stage("related.txt", ("select_related", str(build.news), build.made(teachers[0])), (teachers[0],))
@@ -340,6 +350,10 @@ def _ade(build: _Builder) -> Iterator[Stage]:
     yield Stage("ade-best", (*command, "--resume"), tuple(folds))
     counted = ("score_folds", f"{data}/ade_full.json", f"{data}/folds.json")
     yield Stage("ade-best-counted", counted, tuple(folds), part_of="ade-best")
+    command = ("train", "--encoder", build.made("mpnet-science"), *files, "--preset", "paper", *FULL.split())
+    for k in range(1, 4):
+        fold = (*command, "--fold", str(k))
+        yield Stage(f"ade-paper-fold-{k}", fold, ("mpnet-science",), part_of="ade-paper", part=f"fold-{k:02d}")
 
 
 def _general(build: _Builder) -> Iterator[Stage]:
