@@ -33,6 +33,15 @@ def test_a_document_has_a_short_repr():
     assert repr(Document("a" * 100)) == f"<Document: '{'a' * 59}…' (0 entities, 0 relations)>"
 
 
+def test_both_directions_of_a_symmetric_relation_count_as_one():
+    entities = [(0, 1, "Peop"), (2, 3, "Peop")]
+    both = Document.from_words([["Ada", "met", "Bob"]], entities, [(0, 1, "met", 0.5), (1, 0, "met", 0.5)])
+    assert repr(both).endswith("(2 entities, 1 relation)>")
+    assert "1 document, 2 entities, 1 relation" in repr(Documents([both]))
+    other = Document.from_words([["Ada", "met", "Bob"]], entities, [(0, 1, "met", 0.5), (1, 0, "saw", 0.5)])
+    assert repr(other).endswith("(2 entities, 2 relations)>")
+
+
 def test_a_document_prints_its_text_and_what_was_found():
     assert str(ADA).splitlines() == [
         "Ada lives in London",

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex, overload
 
-from unire.documents import Document, count_annotations
+from unire.documents import Document, count_annotations, count_relations
 from unire.errors import UnireError
 
 __all__ = ["Documents", "to_dataframe"]
@@ -92,7 +92,7 @@ class Documents(list[Document]):
 
     def __repr__(self) -> str:
         entities = sum(len(document.entities) for document in self)
-        relations = sum(len(document.relations) for document in self)
+        relations = sum(count_relations(document.relations) for document in self)
         head = f"{len(self):,} document{'s' * (len(self) != 1)}, {count_annotations(entities, relations)}"
         lines = [f"  {document!r}" for document in self[:MAX_REPR_DOCUMENTS]]
         if (more := len(self) - MAX_REPR_DOCUMENTS) > 0:

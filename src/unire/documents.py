@@ -25,6 +25,7 @@ __all__ = [
     "Relation",
     "Sentence",
     "count_annotations",
+    "count_relations",
     "restrict_clusters",
     "shorten",
 ]
@@ -322,7 +323,7 @@ class Document:
 
     def __repr__(self) -> str:
         name = f" {self.id!r}" if self.id else ""
-        counts = count_annotations(len(self.entities), len(self.relations))
+        counts = count_annotations(len(self.entities), count_relations(self.relations))
         return f"<Document{name}: {shorten(self.text, MAX_REPR_CHARACTERS)!r} ({counts})>"
 
     def __str__(self) -> str:
@@ -376,6 +377,13 @@ def _join_offsets(sentences: Iterable[Sequence[str]]) -> list[tuple[tuple[int, i
 def count_annotations(entities: int, relations: int) -> str:
     """Return `2 entities, 1 relation`."""
     return f"{entities:,} {'entity' if entities == 1 else 'entities'}, {relations:,} relation{'s' * (relations != 1)}"
+
+
+def count_relations(relations: Sequence[Relation]) -> int:
+    """Count relations as pages show them: both directions of a symmetric one, which have the same score, are one."""
+    known = {(r.head.span, r.tail.span, r.label, r.score) for r in relations}
+    mirrored = sum(head != tail and (tail, head, label, score) in known for head, tail, label, score in known)
+    return len(relations) - mirrored // 2
 
 
 def shorten(text: str, length: int) -> str:
