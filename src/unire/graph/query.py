@@ -162,16 +162,17 @@ class KnowledgeGraph:
         >>> graph.find("neural networks")  # doctest: +SKIP
         """
         keys = [node_id(fold_name(name)), node_id(normalize_text(name)), _parse_id(name)]
-        exact = self.query(
-            f"SELECT {NODE_COLUMNS} FROM nodes WHERE node IN (?, ?, ?) "
-            "OR len(list_filter(names, lambda x: lower(x.name) = lower(?))) > 0 ORDER BY documents DESC, node LIMIT ?",
-            [*keys, name, limit],
+        order = "ORDER BY documents DESC, node LIMIT ?"
+        exact = self.query(f"SELECT {NODE_COLUMNS} FROM nodes WHERE node IN (?, ?, ?) {order}", [*keys, limit])
+        exact = exact or self.query(
+            f"SELECT {NODE_COLUMNS} FROM nodes "
+            f"WHERE len(list_filter(names, lambda x: lower(x.name) = lower(?))) > 0 {order}",
+            [name, limit],
         )
         found = {row[0]: to_node(row) for row in exact}
         if len(found) < limit and name.strip():
             others = self.query(
-                f"SELECT {NODE_COLUMNS} FROM nodes WHERE contains(lower(name), lower(?)) "
-                "ORDER BY documents DESC, node LIMIT ?",
+                f"SELECT {NODE_COLUMNS} FROM nodes WHERE contains(lower(name), lower(?)) {order}",
                 [name, limit],
             )
             found |= {row[0]: to_node(row) for row in others if row[0] not in found}

@@ -57,7 +57,7 @@ class EntitySearch {
 /** An entity in a list: its type, its name, and its number of relations. */
 function optionOf(node, choose) {
   const item = html("li", { role: "option", "aria-selected": "false", class: `c${node.colour}`, "data-node": node.id },
-    codeOf(node), html("bdi", {}, node.name), html("span", { class: "count" }, String(node.degree)));
+    codeOf(node), html("bdi", {}, node.name), html("span", { class: "count" }, node.degree.toLocaleString("en")));
   item.addEventListener("click", choose);
   item.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;
