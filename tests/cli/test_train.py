@@ -13,9 +13,10 @@ from helpers.cli import error, one_sentence, result, run, without_torch
 from helpers.paths import TWENTY
 from unire import formats
 from unire.cli.main import app, name_options
-from unire.cli.training_options import config_from, read_parts
+from unire.cli.training_options import config_from, describe_margin, read_parts
 from unire.documents import Document
 from unire.errors import UnireError
+from unire.evaluation.scores import Counts, Protocol, Scores, TypedCounts
 from unire.labels import LabelSpace
 from unire.training.config import PRESETS
 
@@ -207,3 +208,16 @@ def test_skipped_annotation_is_noted_once_and_is_in_the_json(encoder, tmp_path, 
         monkeypatch.setenv("LOCAL_RANK", rank)
         read_parts([[tmp_path], None], None, json=False)
         assert capsys.readouterr().err.count("entity that covers no word, skipped") == times
+
+
+def test_scores_on_few_annotations_are_called_rough():
+    def scores(n_entities, n_relations, f1):
+        entities, relations = (TypedCounts({"X": Counts(round(f1 * n), n, n)}) for n in (n_entities, n_relations))
+        return Scores(Protocol(), entities, relations, None)
+
+    assert describe_margin(scores(300, 200, 0.5)) == ""
+    assert describe_margin(scores(100, 25, 0.5)) == (
+        "has only 100 entities and 25 relations, so scores are rough: Ent F1 ± 10, Rel F1 ± 20 (95%)"
+    )
+    assert describe_margin(scores(100, 0, 1.0)).endswith("rough: Ent F1 ± 5 (95%)")  # a perfect score is no certainty
+    assert describe_margin(scores(0, 0, 0.0)).endswith("0 relations, so scores are rough")

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from unire.documents import Document
 from unire.errors import UnireError
 from unire.training import trainer
 from unire.training.config import TrainingConfig
 from unire.training.optimizer import build_optimizer
-from unire.training.train import init_model
+from unire.training.train import init_model, limit_dev
 from unire.training.trainer import use_bf16
 
 
@@ -117,3 +118,13 @@ def test_bf16_is_used_on_a_cpu_that_has_it_only_if_asked(monkeypatch):
         assert not any(use_bf16(replace(config, bf16=off), cpu) for off in (None, False))
     with pytest.raises(UnireError, match="needs a GPU or a CPU that supports bf16"):
         use_bf16(replace(config, bf16=True), cpu)
+
+
+def test_a_time_limit_uses_a_random_part_of_a_large_dev_set():
+    dev = [Document.from_words([["a"]] * 4, id=str(number)) for number in range(10)]
+    part, n_omitted = limit_dev(dev, 9, seed=0)
+    assert (len(part), n_omitted) == (3, 28)
+    assert [document.id for document in part] == sorted(document.id for document in part)
+    assert limit_dev(dev, 9, seed=1)[0] != part == limit_dev(dev, 9, seed=0)[0]
+    assert limit_dev(dev, 40, seed=0) == (dev, 0)
+    assert limit_dev([], 40, seed=0) == ([], 0)

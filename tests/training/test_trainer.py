@@ -334,7 +334,8 @@ def test_relation_odds_are_tuned_on_dev_if_that_is_wanted(
 ):
     seen = []
     monkeypatch.setattr(
-        "unire.evaluation.tuning.tune_relation_odds", lambda extractor, documents: seen.append(documents) or 3.0
+        "unire.evaluation.tuning.tune_relation_odds",
+        lambda extractor, documents, **options: seen.append(documents) or 3.0,
     )
     how = {"dev": twenty[:5], "labels": scierc_labels, "config": quick(epochs=1, tune_odds=wanted)}
     trained = train(encoder, twenty, out=tmp_path / "model", **how)

@@ -25,6 +25,7 @@ from unire.training.callbacks import Callback, exit_status
 from unire.training.config import PRESETS, TrainingConfig
 
 if TYPE_CHECKING:
+    from unire.evaluation.scores import Scores
     from unire.training.callbacks import TrainState
     from unire.training.train import TrainResult
 
@@ -56,6 +57,7 @@ __all__ = [
     "Window",
     "changes_from",
     "config_from",
+    "describe_margin",
     "distributed_errors",
     "new_callbacks",
     "read_parts",
@@ -92,9 +94,7 @@ Preset = Annotated[str | None, _setting("--preset", "NAME", f"{PRESET_NAMES}.", 
 StudyPreset = Annotated[str, _setting("--preset", "NAME", f"{PRESET_NAMES}.")]
 Epochs = Annotated[
     int | None,
-    _setting(
-        "--epochs", "N", "Passes over the annotated data.", f"{BEST.epochs} in best, {PRESETS['paper'].epochs} in paper"
-    ),
+    _setting("--epochs", "N", "Passes over the annotated data.", f"{BEST.epochs} in best, {CPU.epochs} in cpu"),
 ]
 Minutes = Annotated[
     float | None,
@@ -108,7 +108,7 @@ BatchSize = Annotated[
 ]
 Lr = Annotated[
     float | None,
-    _setting("--lr", "X", "Peak learning rate of the encoder.", f"{BEST.lr:g} in best, {CPU.lr:g} in cpu"),
+    _setting("--lr", "X", "Peak learning rate of the encoder.", f"{BEST.lr:g} in best"),
 ]
 HeadLr = Annotated[
     float | None,
@@ -116,7 +116,7 @@ HeadLr = Annotated[
         "--head-lr",
         "X",
         "Peak learning rate of the head (MLPs and biaffine).",
-        f"{BEST.head_lr:g} in best, {CPU.head_lr:g} in cpu",
+        f"{BEST.head_lr:g} in best",
     ),
 ]
 Layouts = Annotated[
@@ -343,6 +343,25 @@ def _describe_seconds(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
+def describe_margin(scores: Scores) -> str:
+    """How far F1 on all text may be from F1 on so few annotations; empty if there are enough.
+
+    F1 is treated as the share of correct ones among the gold annotations, with a normal approximation.
+    """
+    from unire.evaluation.tuning import SMALL_DEV_ITEMS
+
+    n_entities, n_relations = scores.entities.total.gold, scores.relations.total.gold
+    if n_entities + n_relations >= SMALL_DEV_ITEMS:
+        return ""
+    margins = [
+        f"{name} F1 ± {196 * math.sqrt(max(f1 * (1 - f1), 1 / 16) / n):.0f}"
+        for name, f1, n in (("Ent", scores.entities.f1, n_entities), ("Rel", scores.relations.f1, n_relations))
+        if n
+    ]
+    few = f"has only {n_entities:,} entities and {n_relations:,} relations, so scores are rough"
+    return f"{few}: {', '.join(margins)} (95%)" if margins else few
+
+
 def stopped(number: int = signal.SIGINT) -> typer.Exit:
     """The exit status of a command that a signal has stopped."""
     return typer.Exit(exit_status(number))
@@ -374,6 +393,8 @@ def report(trained: TrainResult, out: Path, notes: Mapping[str, int], json: bool
         fitted = f" (α = {settings.alpha:g}, relation odds = {settings.relation_odds:g})"
         console.say((name, "bold"), fitted, to=console.out)
         console.print_scores(part)
+        if margin := describe_margin(part):
+            console.say(f"{name} {margin}")
     if trained.interrupted:
         scored = any("dev" in record for record in trained.history)
         which = "best model so far" if scored else "latest model, never scored on dev,"

@@ -216,7 +216,9 @@ PRESETS = {
         tune_odds=True,
     ),
 }
-PRESETS["cpu"] = replace(PRESETS["best"], preset="cpu", batch_size=8, lr=3e-4, head_lr=1e-3, bf16="auto")
+PRESETS["cpu"] = replace(
+    PRESETS["best"], preset="cpu", batch_size=8, epochs=120, evaluate_after=59, evaluate_every=10, bf16="auto"
+)
 
 
 def default_preset() -> str:

@@ -111,7 +111,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Ada
         betas=(config.beta1, config.beta2),
         eps=config.eps,
         weight_decay=config.weight_decay,
-        fused=all(parameter.device.type == "cuda" for parameter in named.values()),
+        fused=all(parameter.device.type in ("cuda", "cpu") for parameter in named.values()),
     )
 
 

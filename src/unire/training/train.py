@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
@@ -48,6 +49,8 @@ __all__ = [
     "train_and_save",
 ]
 
+DEV_SENTENCES_PER_MINUTE = 100
+"""Limit for dev if time is limited on a CPU, where scoring and tuning on thousands of sentences take minutes."""
 ADAPTATION_FIELDS = {"encoder": str, "corpus": list, "tokens": int}
 """Facts about an adaptation for the model card."""
 
@@ -112,7 +115,8 @@ def train(
             all of it. `None` for that of the bundled model whose vectors suit the data best, see `choose_encoder`.
         documents: The training data.
         out: A new folder for the model. Checkpoints to resume from are written next to it, to `OUT.resume`.
-        dev: Selects the best epoch and α, and calibrates the scores. Without it the last epoch is kept.
+        dev: Selects the best epoch and α, and calibrates the scores. Without it the last epoch is kept. If `minutes`
+            limits a training on a CPU, at most 100 sentences of dev are used for each minute.
         test: Scored once, at the end.
         labels: The label space. [default: learnt from all the data, without symmetric relations; with
             `keep_head` that of the model]
@@ -148,6 +152,9 @@ def train(
     seen = [*documents, *dev, *test]
     labels = labels or (ModelDir.open(encoder).labels if config.keep_head else LabelSpace.learn(seen))
     labels.check([*dev, *test])
+    n_omitted = 0
+    if minutes is not None and not torch.cuda.is_available():
+        dev, n_omitted = limit_dev(dev, DEV_SENTENCES_PER_MINUTE * minutes, config.seed)
     model, accelerator = init_training(encoder, documents, dev=dev, labels=labels, config=config, data=data)
     if label_map:
         adopt_labels(model, encoder, label_map)
@@ -155,6 +162,7 @@ def train(
         provenance = {**model.config.provenance, "encoder_choice": dict(choice.f1)}
         model.config = model.config.with_(provenance=provenance)
     task = TableTask(model, documents, dev, config, accelerator)
+    task.data.notes["sentence of dev that is left out, because the time is limited"] += n_omitted
     if not config.keep_head:  # a kept head may know more types than this data has
         task.data.notes.update(_unseen(documents, dev, "dev") | _unseen(documents, test, "test"))
     return train_and_save(
@@ -167,6 +175,17 @@ def train(
         save_every_epochs=save_every_epochs,
         save_every_minutes=save_every_minutes,
     )
+
+
+def limit_dev(dev: Sequence[Document], n_sentences: float, seed: int) -> tuple[Sequence[Document], int]:
+    """A random part of the documents with about so many sentences, and the number of sentences that are left out."""
+    kept, left = [], n_sentences
+    for index in np.random.default_rng(seed).permutation(len(dev)).tolist():
+        if left > 0:
+            kept.append(index)
+            left -= len(dev[index].sentences)
+    part = [dev[index] for index in sorted(kept)]
+    return part, sum(len(document.sentences) for document in dev) - sum(len(document.sentences) for document in part)
 
 
 def init_training(
