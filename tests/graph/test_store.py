@@ -68,6 +68,39 @@ def in_memory(documents: list[Document], **options) -> list[list[object]]:
     return [list(getattr(graph, part)()) for part in PARTS]
 
 
+def test_acronyms_that_documents_agree_on_have_their_long_form_everywhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "PART_DOCUMENTS", 2)
+
+    def say(number: int, text: str, *names: str) -> Document:
+        words = text.split()
+        sizes = [(name.split(), len(name.split())) for name in names]
+        spans = [(i, i + n) for name, n in sizes for i in range(len(words)) if words[i : i + n] == name]
+        entities = [(*span, "Method", 0.5) for span in spans]
+        return Document.from_words([words], entities, [(0, 1, "COMPARE", 0.5)], id=f"d{number}")
+
+    models = "hidden Markov models (HMMs) and taggers", "hidden Markov models", "taggers"
+    exams = "standard English test (SET) and taggers", "standard English test", "taggers"
+    machines = "finite state machine (FSM) and taggers", "taggers", "finite state machine"
+    documents = [say(i, *models) for i in range(10)] + [say(i, *exams) for i in range(10, 20)]
+    documents += [say(i, *machines) for i in range(20, 29)]  # too few
+    documents += [
+        say(30, "HMM and parsers", "HMM", "parsers"),
+        say(31, "HMM as hidden Markov model", "HMM", "hidden Markov model"),  # one node: no edge with itself
+        say(32, "a set of parsers", "set", "parsers"),  # not the acronym
+        say(33, "parsers and HMMs", "parsers", "HMMs"),
+        say(34, "FSM and parsers", "FSM", "parsers"),
+    ]
+    for undo in ([], [MergeRecord(name="HMM")]):
+        folder = tmp_path / f"graph{len(undo)}"
+        build_graph([save(documents, tmp_path / "all.jsonl")], folder, undo=undo)
+        assert read(folder) == in_memory(documents, undo=undo)
+    nodes = {node.name: node for node in Graph(documents).iter_nodes()}
+    assert (nodes["hidden Markov models"].documents, nodes["hidden Markov models"].names["HMM"]) == (13, 2)
+    assert {"set", "standard English test", "FSM"} <= set(nodes)
+    merges = {(merge.name, merge.reason, merge.document) for merge in Graph(documents).iter_merges()}
+    assert {("HMM", "acronym", None), ("HMMs", "acronym", None)} <= merges
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_graph_on_disk_is_the_graph_in_memory(seed, tmp_path, monkeypatch):
     monkeypatch.setattr(store_module, "PART_DOCUMENTS", 7)

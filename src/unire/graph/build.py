@@ -15,7 +15,7 @@ from typing import Any
 from unire.documents import Document
 from unire.errors import UnireError
 from unire.graph.facts import DocumentFacts, GraphRules, RelationFact, collect_facts, separate_node
-from unire.graph.names import AWKWARD_NAME
+from unire.graph.names import AWKWARD_NAME, CAPITALS
 from unire.graph.records import EdgeRecord, EvidenceRecord, GraphSource, MergeRecord, NodeRecord, format_id
 from unire.labels import LabelSpace
 
@@ -25,6 +25,8 @@ MAX_NAMES = 100
 """The number of names of a node that are listed, the most frequent ones."""
 SELF_LOOP = "relation of a node with itself, left out of the graph"
 REPEATED = "document that is in the graph already, counted once"
+MIN_DEFINITIONS = 10
+"""An acronym has its long form in documents that do not define it if as many documents define it, 95% of them alike."""
 WEIGHT_UNIT = 10**9
 """Weights are whole numbers, so that their sum does not depend on their order."""
 MAX_WEIGHT = round(-math.log(1e-12) * WEIGHT_UNIT)
@@ -52,9 +54,15 @@ _Evidence = tuple[str, int, RelationFact]
 @dataclass
 class _Node:
     mentions: int = 0
-    documents: int = 0
+    documents: set[int] = field(default_factory=set)
     types: Counter[str] = field(default_factory=Counter)
     names: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: _Node) -> None:
+        self.mentions += other.mentions
+        self.documents |= other.documents
+        self.types += other.types
+        self.names += other.names
 
     @property
     def name(self) -> str:
@@ -100,6 +108,7 @@ class Graph:
         self._nodes: dict[int, _Node] = {}
         self._evidence: dict[tuple[int, str, int], list[_Evidence]] = {}
         self._merges: set[tuple[int, str, str, str]] = set()
+        self._definitions: Counter[tuple[int, int]] = Counter()
         for document in documents:
             self.add(document)
 
@@ -121,15 +130,14 @@ class Graph:
             return
         self._documents.add(facts.key)
         self.notes.update(facts.left_out)
-        seen = set()
+        self._definitions.update(facts.definitions)
         for mention in facts.mentions:
             node_id = self._undo(mention.node, mention.name, facts.document, named=mention.named)
             if node_id is None:
                 continue
             node = self._nodes.setdefault(node_id, _Node())
             node.mentions += mention.mentions
-            node.documents += node_id not in seen
-            seen.add(node_id)
+            node.documents.add(facts.key)
             node.types[mention.type] += mention.mentions
             if mention.named:
                 node.names[mention.name] += mention.mentions
@@ -156,28 +164,62 @@ class Graph:
             self.notes[SELF_LOOP] += 1
             return
         if fact.relation in self.symmetric and tail < head:
-            head, tail = tail, head
-            fact = fact._replace(
-                head_start=fact.tail_start, head_end=fact.tail_end, tail_start=fact.head_start, tail_end=fact.head_end
-            )
+            head, tail, fact = tail, head, _swap(fact)
         self._evidence.setdefault((head, fact.relation, tail), []).append((facts.document, facts.key, fact))
+
+    def _find_aliases(self) -> dict[int, int]:
+        """The nodes of acronyms that documents agree on, with those of their long forms."""
+        meanings: dict[int, list[tuple[int, int]]] = {}
+        for (short, long), count in self._definitions.items():
+            meanings.setdefault(short, []).append((-count, long))
+        aliases = {}
+        for short, counted in meanings.items():
+            count, long = min(counted)
+            agreed = -count >= MIN_DEFINITIONS and 20 * count <= 19 * sum(count for count, _ in counted)
+            if agreed and short in self._nodes and long not in meanings:
+                names = self._nodes[short].names
+                capitals = sum(count for name, count in names.items() if CAPITALS.search(name))
+                if names and 20 * capitals >= 19 * names.total():
+                    aliases[short] = long
+        return aliases
+
+    def _merge_nodes(self) -> dict[int, _Node]:
+        aliases = self._find_aliases()
+        nodes: dict[int, _Node] = {}
+        for node_id, node in self._nodes.items():
+            nodes.setdefault(aliases.get(node_id, node_id), _Node()).add(node)
+        return nodes
+
+    def _merge_evidence(self) -> list[tuple[tuple[int, str, int], list[_Evidence]]]:
+        """The edges with their evidence, in order."""
+        aliases = self._find_aliases()
+        merged: dict[tuple[int, str, int], list[_Evidence]] = {}
+        for (head, relation, tail), rows in self._evidence.items():
+            ends = aliases.get(head, head), aliases.get(tail, tail)
+            if ends[0] == ends[1]:
+                continue
+            if swap := relation in self.symmetric and ends[1] < ends[0]:
+                ends = ends[1], ends[0]
+            swapped = [(document, key, _swap(fact)) for document, key, fact in rows] if swap else rows
+            merged.setdefault((ends[0], relation, ends[1]), []).extend(swapped)
+        return sorted(merged.items(), key=lambda item: item[0])
 
     def iter_nodes(self) -> Iterator[NodeRecord]:
         """Yield the nodes in the order of their ids."""
-        for node_id, node in sorted(self._nodes.items()):
+        for node_id, node in sorted(self._merge_nodes().items()):
             names = sorted(node.names.items(), key=_name_order)
             yield NodeRecord(
                 id=format_id(node_id),
                 name=node.name,
                 types=dict(sorted(node.types.items())),
                 mentions=node.mentions,
-                documents=node.documents,
+                documents=len(node.documents),
                 names=dict(names[:MAX_NAMES]),
             )
 
     def iter_edges(self) -> Iterator[EdgeRecord]:
         """Yield the edges in the order of head, relation and tail."""
-        for (head, relation, tail), rows in sorted(self._evidence.items(), key=lambda item: item[0]):
+        for (head, relation, tail), rows in self._merge_evidence():
             scores = [fact.score for _, _, fact in rows if fact.score is not None]
             yield EdgeRecord(
                 head=format_id(head),
@@ -191,7 +233,7 @@ class Graph:
 
     def iter_evidence(self) -> Iterator[EvidenceRecord]:
         """Yield the evidence in the order of the edges; of one edge, in the order of documents and offsets."""
-        for (head, relation, tail), rows in sorted(self._evidence.items(), key=lambda item: item[0]):
+        for (head, relation, tail), rows in self._merge_evidence():
             for document, _, fact in sorted(rows, key=_evidence_order):
                 yield EvidenceRecord(
                     head=format_id(head),
@@ -212,13 +254,25 @@ class Graph:
 
         The name that a node is shown by needs no reason.
         """
-        for node_id, name, reason, document in sorted(self._merges):
-            if not (reason == "folded" and name == self._nodes[node_id].name):
+        aliases, nodes = self._find_aliases(), self._merge_nodes()
+        merges = set()
+        for node_id, name, reason, document in self._merges:
+            aliased = node_id in aliases and reason == "folded"
+            merges.add((aliases.get(node_id, node_id), name, "acronym" if aliased else reason, document))
+        for node_id, name, reason, document in sorted(merges):
+            if not (reason == "folded" and name == nodes[node_id].name):
                 yield MergeRecord(name=name, node=format_id(node_id), reason=reason, document=document or None)
 
     def to_networkx(self) -> Any:
         """Convert to a `networkx.MultiDiGraph`; see `to_networkx`."""
         return to_networkx(self)
+
+
+def _swap(fact: RelationFact) -> RelationFact:
+    """The same fact with head and tail exchanged."""
+    return fact._replace(
+        head_start=fact.tail_start, head_end=fact.tail_end, tail_start=fact.head_start, tail_end=fact.head_end
+    )
 
 
 def _evidence_order(row: _Evidence) -> tuple[Any, ...]:

@@ -99,6 +99,8 @@ class DocumentFacts(NamedTuple):
     """Its id, or a name made of the key."""
     mentions: list[MentionFact]
     relations: list[RelationFact]
+    definitions: list[tuple[int, int]]
+    """The acronyms that the document defines, with their long forms, as nodes."""
     left_out: Counter[str]
 
 
@@ -128,7 +130,8 @@ _node_id = lru_cache(maxsize=2**16)(node_id)
 def collect_facts(document: Document, rules: GraphRules) -> DocumentFacts:
     """Collect what a document says about nodes and edges."""
     key = _document_key(document)
-    names = _resolve(document, rules, f"{key:016x}")
+    acronyms = find_acronyms(document.text)
+    names = _resolve(document, acronyms, rules, f"{key:016x}")
     counts: Counter[tuple[int, str, str, str, bool]] = Counter()
     left_out: Counter[str] = Counter()
     for entity in document.entities:
@@ -169,6 +172,7 @@ def collect_facts(document: Document, rules: GraphRules) -> DocumentFacts:
         document.id or f"#{key:016x}",
         [MentionFact(*fact, count) for fact, count in sorted(counts.items())],
         list(relations.values()),
+        sorted({(_node_id(_fold(short)), _node_id(_fold(long))) for short, long in acronyms.items()}),
         left_out,
     )
 
@@ -203,9 +207,10 @@ def _digits(score: float | None) -> float:
     return -1.0 if score is None else round(score, 4)
 
 
-def _resolve(document: Document, rules: GraphRules, key: str) -> dict[tuple[int, int, str], _Name | None]:
+def _resolve(
+    document: Document, acronyms: Mapping[str, str], rules: GraphRules, key: str
+) -> dict[tuple[int, int, str], _Name | None]:
     """What each mention names; `None` for a generic mention without a name."""
-    acronyms = find_acronyms(document.text)
     names: dict[tuple[int, int, str], _Name | None] = {}
     by_span: dict[Span, list[Entity]] = {}
     unnamed: dict[tuple[int, int, str], str] = {}

@@ -15,9 +15,9 @@ from typing import Any
 
 from unire.errors import UnireError, describe_error
 from unire.files import replace_atomically
-from unire.graph.build import MAX_NAMES, REPEATED, SELF_LOOP, WEIGHT_UNIT
+from unire.graph.build import MAX_NAMES, MIN_DEFINITIONS, REPEATED, SELF_LOOP, WEIGHT_UNIT
 from unire.graph.facts import GENERIC_MENTION, GENERIC_RELATION, separate_node
-from unire.graph.names import AWKWARD_NAME
+from unire.graph.names import AWKWARD_NAME, CAPITALS
 from unire.utils import cpu_count
 
 __all__ = ["connect", "explain_errors", "merge_parts", "quote_text"]
@@ -25,6 +25,7 @@ __all__ = ["connect", "explain_errors", "merge_parts", "quote_text"]
 NODES_AT_A_TIME = 250_000
 """Nodes whose names are sorted at a time."""
 WORK_FOLDER = ".work"
+FACTS = ("documents", "mentions", "relations", "definitions")
 
 
 def quote_text(text: str) -> str:
@@ -97,6 +98,7 @@ def _merge(database: Any, folder: Path, parts: list[Path], about: Mapping[str, A
     documents, notes[REPEATED] = _create_views(database, parts)
     symmetric = ", ".join(map(quote_text, about["rules"]["symmetric"])) or "NULL"
     _create_undo(database, about["undo"])
+    _create_aliases(database)
     run(f"""
         CREATE VIEW edge_rows AS
         SELECT doc, document, relation, coalesce(relation IN ({symmetric}), false) AS is_symmetric,
@@ -127,7 +129,7 @@ def _merge(database: Any, folder: Path, parts: list[Path], about: Mapping[str, A
 def _create_views(database: Any, parts: list[Path]) -> tuple[int, int]:
     """Create views of the facts without repeated documents. Return the number of documents, and of repeated ones."""
     run = database.execute
-    for name in ("documents", "mentions", "relations"):
+    for name in FACTS:
         files = ", ".join(quote_text(str(part).replace(".documents.", f".{name}.")) for part in parts)
         pattern = quote_text(rf"\.{name}\.parquet$")
         run(f"""
@@ -136,12 +138,12 @@ def _create_views(database: Any, parts: list[Path]) -> tuple[int, int]:
             FROM read_parquet([{files}], filename = true)""")
     total, distinct = run("SELECT count(*), count(DISTINCT doc) FROM all_documents").fetchall()[0]
     if total == distinct:
-        for name in ("documents", "mentions", "relations"):
+        for name in FACTS:
             run(f"CREATE VIEW staged_{name} AS SELECT * EXCLUDE (part) FROM all_{name}")
     else:
         run("CREATE TABLE kept AS SELECT doc, min(part) AS part FROM all_documents GROUP BY doc")
         run("CREATE VIEW staged_documents AS SELECT DISTINCT * EXCLUDE (part) FROM all_documents")
-        for name in ("mentions", "relations"):
+        for name in FACTS[1:]:
             run(f"""
                 CREATE VIEW staged_{name} AS
                 SELECT a.* EXCLUDE (part) FROM all_{name} a SEMI JOIN kept USING (doc, part)""")
@@ -150,11 +152,11 @@ def _create_views(database: Any, parts: list[Path]) -> tuple[int, int]:
 
 
 def _create_undo(database: Any, undo: list[dict[str, str | None]]) -> None:
-    """Create the views of mentions and relations, in which undone merges have nodes of their own."""
+    """Create views of mentions and relations, in which undone merges have nodes of their own."""
     run = database.execute
     if not undo:
-        run("CREATE VIEW mentions AS SELECT *, mentions AS n, false AS undone FROM staged_mentions")
-        run("CREATE VIEW relations AS SELECT * FROM staged_relations")
+        run("CREATE VIEW own_mentions AS SELECT *, mentions AS n, false AS undone FROM staged_mentions")
+        run("CREATE VIEW own_relations AS SELECT * FROM staged_relations")
         return
     run("CREATE TABLE undone (name VARCHAR, document VARCHAR, node UBIGINT)")
     rows = {(merge["name"], merge["document"]) for merge in undo}
@@ -163,7 +165,7 @@ def _create_undo(database: Any, undo: list[dict[str, str | None]]) -> None:
     run("CREATE VIEW here AS SELECT * FROM undone WHERE document IS NOT NULL")
     run("CREATE VIEW everywhere AS SELECT * FROM undone WHERE document IS NULL")
     run("""
-        CREATE VIEW mentions AS
+        CREATE VIEW own_mentions AS
         SELECT m.* EXCLUDE (node), m.mentions AS n, coalesce(h.node, e.node, m.node) AS node,
             coalesce(h.node, e.node) IS NOT NULL AS undone
         FROM staged_mentions m
@@ -171,7 +173,7 @@ def _create_undo(database: Any, undo: list[dict[str, str | None]]) -> None:
         WHERE named OR NOT undone""")
     sides = {side: f"substring(sentence, {side}_start + 1, {side}_end - {side}_start)" for side in ("head", "tail")}
     run(f"""
-        CREATE VIEW relations AS
+        CREATE VIEW own_relations AS
         SELECT r.* EXCLUDE (head, tail, head_name, tail_name), coalesce(h1.node, e1.node, r.head) AS head,
             coalesce(h2.node, e2.node, r.tail) AS tail
         FROM (SELECT *, {sides["head"]} AS head_name, {sides["tail"]} AS tail_name FROM staged_relations) r
@@ -181,6 +183,31 @@ def _create_undo(database: Any, undo: list[dict[str, str | None]]) -> None:
         LEFT JOIN everywhere e2 ON e2.name = r.tail_name
         WHERE (head_named OR coalesce(h1.node, e1.node) IS NULL) AND (tail_named OR coalesce(h2.node, e2.node) IS NULL)
     """)
+
+
+def _create_aliases(database: Any) -> None:
+    """Create the views of mentions and relations, in which acronyms that documents agree on have the long form."""
+    capitals = f"regexp_matches(name, {quote_text(CAPITALS.pattern)})"
+    database.execute(f"""
+        CREATE TABLE aliases AS
+        WITH counts AS (SELECT short, long, count(DISTINCT doc) AS n FROM staged_definitions GROUP BY short, long),
+        best AS (SELECT short, first(long ORDER BY n DESC, long) AS long, max(n) AS n, sum(n) AS total
+            FROM counts GROUP BY short),
+        agreed AS (SELECT short, long FROM best WHERE n >= {MIN_DEFINITIONS} AND 20 * n >= 19 * total
+            AND long NOT IN (SELECT short FROM counts)),
+        written AS (SELECT node FROM own_mentions SEMI JOIN agreed ON short = node WHERE named AND NOT undone
+            GROUP BY node HAVING 20 * sum(n) FILTER (WHERE {capitals}) >= 19 * sum(n))
+        SELECT * FROM agreed SEMI JOIN written ON node = short""")
+    database.execute("""
+        CREATE VIEW mentions AS
+        SELECT m.* EXCLUDE (node, reason), coalesce(long, node) AS node,
+            long IS NOT NULL AND reason = 'folded' AS aliased,
+            CASE WHEN aliased THEN 'acronym' ELSE reason END AS reason
+        FROM own_mentions m LEFT JOIN aliases ON short = node""")
+    database.execute("""
+        CREATE VIEW relations AS
+        SELECT r.* EXCLUDE (head, tail), coalesce(h.long, head) AS head, coalesce(t.long, tail) AS tail
+        FROM own_relations r LEFT JOIN aliases h ON h.short = head LEFT JOIN aliases t ON t.short = tail""")
 
 
 def _copy(database: Any, query: str, work: Path, name: str) -> None:
@@ -251,7 +278,8 @@ def _write_nodes(database: Any, work: Path) -> None:
 
 def _copy_merges(database: Any, work: Path) -> None:
     query = f"""
-        SELECT DISTINCT m.node, m.name, reason, CASE WHEN reason <> 'folded' THEN document END AS document
+        SELECT DISTINCT m.node, m.name, reason,
+            CASE WHEN reason <> 'folded' AND NOT aliased THEN document END AS document
         FROM mentions m JOIN read_parquet({quote_text(str(work / "nodes.parquet"))}) shown USING (node)
         WHERE NOT undone AND NOT (reason = 'folded' AND m.name = shown.name)
         ORDER BY m.node, m.name, reason, document NULLS FIRST"""

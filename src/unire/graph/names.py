@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Mapping
 
 __all__ = [
-    "AWKWARD_NAME", "OTHERS", "expand_acronyms", "find_acronyms", "fold_name", "is_plural", "is_pronoun",
+    "AWKWARD_NAME", "CAPITALS", "OTHERS", "expand_acronyms", "find_acronyms", "fold_name", "is_plural", "is_pronoun",
     "names_nothing", "normalize_text", "strip_general_noun",
 ]  # fmt: skip
 
@@ -34,6 +34,8 @@ PRONOUNS = frozenset(
         *("you", "your", "yours"),
     }
 )
+CAPITALS = re.compile(r"[A-Z][^ ]*[A-Z]")
+"""What the name of an acronym has."""
 IRREGULAR_PLURALS = {
     "analyses": "analysis", "axes": "axis", "bases": "basis", "caches": "cache", "children": "child",
     "corpora": "corpus", "corpuses": "corpus", "crises": "crisis", "criteria": "criterion", "data": "data",

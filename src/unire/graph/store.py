@@ -45,7 +45,7 @@ __all__ = ["GRAPH_FILE", "GraphInputs", "add_to_graph", "build_graph", "read_gra
 
 GRAPH_FILE = "graph.json"
 """The file in a graph's folder that says what it holds."""
-FORMAT = 2
+FORMAT = 3
 """The version of the folder's layout."""
 PART_DOCUMENTS = 5_000
 """Documents of results in a file of facts."""
@@ -54,7 +54,7 @@ TEXT_PART_DOCUMENTS = 500
 DONE = "done.json"
 """The file beside the facts of an input that is complete: counts of what its reader changed or left out."""
 COUNTS = ("documents", "nodes", "edges", "evidence")
-TABLES = ("documents", "mentions", "relations")
+TABLES = ("documents", "mentions", "relations", "definitions")
 DEFAULT_MEMORY = 2 * 2**30
 """Bytes that DuckDB may use."""
 
@@ -396,6 +396,7 @@ def _write_part(documents: Iterable[Document], path: Path, rules: GraphRules) ->
             continue
         seen.add(facts.key)
         about = facts.key, facts.document
+        columns["definitions"] += [(*about, *definition) for definition in facts.definitions]
         columns["mentions"] += [(*about, *mention) for mention in facts.mentions]
         columns["relations"] += [
             (*about, *relation, None if relation.score is None else score_weight(relation.score))
@@ -431,6 +432,7 @@ def _schemas() -> dict[str, Any]:
                 ("mentions", pa.int32()),
             ]
         ),
+        "definitions": pa.schema([*about, ("short", pa.uint64()), ("long", pa.uint64())]),
         "relations": pa.schema(
             [
                 *about,
