@@ -131,6 +131,15 @@ FINAL_ABBREVIATIONS = _split_list(
 )
 """Abbreviations that may end a sentence: like initials and `U.S.`, they do before one of `SENTENCE_STARTERS`."""
 
+COMPOUND_PARTICIPLES = frozenset(
+    (
+        *("affiliated", "allied", "backed", "based", "born", "bound", "brokered", "built", "controlled", "dominated"),
+        *("educated", "funded", "headquartered", "held", "led", "listed", "made", "occupied", "owned", "registered"),
+        *("ruled", "run", "speaking", "sponsored", "trained"),
+    )
+)
+"""Words that follow a name and a hyphen: Bergen-based, U.S.-led. The name alone is the entity."""
+
 DETACHED_STOPS = frozenset(("etc.", "al."))
 """For these and for initials, a full stop that also ends the sentence is a separate word."""
 
@@ -161,8 +170,8 @@ SYMBOLS = (
 MARK = "\ufeff"
 """The byte order mark at the start of some files; it counts as white space."""
 LETTER = rf"[^\s{MARK}{SYMBOLS}]"
-JOINTS = "-‐‑–/&@.'’"
-"""Characters that join letters into one word: state-of-the-art, and/or, Q&A, 3.5, O'Brien."""
+JOINTS = "-‐‑–/&@.'’‘´"
+"""Characters that join letters into one word: state-of-the-art, and/or, Q&A, 3.5, O'Brien, Hawai‘i."""
 SIGNS = r"$€£¥\#"
 """Signs that a word may start with: $100, #P."""
 
@@ -254,6 +263,10 @@ def _find_words(text: str) -> Iterator[Span]:
         if cut := find_contraction(found[0]):
             yield start, start + cut
             start += cut
+        elif hyphen := find_compound(found[0]):
+            yield start, start + hyphen
+            yield start + hyphen, start + hyphen + 1
+            start += hyphen + 1
         yield start, end
 
 
@@ -263,6 +276,18 @@ def find_contraction(word: str) -> int:
         found = CONTRACTION.match(word)
         return found.end() if found else 0
     return 0
+
+
+def find_compound(word: str) -> int:
+    """Return the position of the hyphen between a name and a participle, as in `Bergen-based`; 0 if there is none.
+
+    Name, hyphen and participle are words of their own, so that an entity is the name alone. A name has a capital. The
+    first part of `drug-induced` is one, too.
+    """
+    name, hyphen, participle = word.rpartition("-")
+    if not hyphen or (participle not in COMPOUND_PARTICIPLES and participle != "induced"):
+        return 0
+    return len(name) if participle == "induced" or (len(name) > 1 and name != name.lower()) else 0
 
 
 def find_line_ends(text: str, line_breaks: bool | None = None) -> frozenset[int]:

@@ -20,6 +20,11 @@ from unire.tables import TableSpan
 
 __all__ = ["DocumentAssembler", "StreamAssembler"]
 
+PUNCTUATION = frozenset(".,;:'\"`-–—/“”‘’«»…") | {"``", "''", "--"}
+"""Words that no entity begins or ends with. `Yahoo!` and `C++` end with others."""
+PARTNERS = dict(zip("()[]{}", ")(][}{", strict=True))
+"""The other bracket of each bracket."""
+
 _Part = tuple[int, tuple[Entity, ...], tuple[Relation, ...], tuple[int, ...]]
 """Annotation of a part of a long sentence, which had its own table: first word, entities, relations, cuts."""
 
@@ -188,6 +193,12 @@ class DocumentAssembler:
         texts = [document.text for document in documents]
         offsets = [document.offsets for document in documents]
         table, begins, ends, labels = decoded.entities.T
+        bounds = [
+            _trim(texts[t], offsets[t], start, end)
+            for t, start, end in zip(
+                table.tolist(), (begins + starts[table]).tolist(), (ends + starts[table]).tolist(), strict=True
+            )
+        ]
         return [
             Entity(
                 start,
@@ -198,13 +209,8 @@ class DocumentAssembler:
                 texts[t][first:last],
                 score,
             )
-            for t, start, end, label, score in zip(
-                table.tolist(),
-                (begins + starts[table]).tolist(),
-                (ends + starts[table]).tolist(),
-                labels.tolist(),
-                decoded.entity_scores.tolist(),
-                strict=True,
+            for t, (start, end), label, score in zip(
+                table.tolist(), bounds, labels.tolist(), decoded.entity_scores.tolist(), strict=True
             )
         ]
 
@@ -216,6 +222,39 @@ class DocumentAssembler:
                 decoded.relations.tolist(), decoded.relation_scores.tolist(), strict=True
             )
         ]
+
+
+def _trim(text: str, offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
+    """Leave out punctuation at the ends of an entity that is attached to a word, as in `Acme,`.
+
+    Punctuation between spaces is kept: a data set that has it in its entities has chosen it. So are the full stop of
+    an abbreviation, which is a part of its word, and a bracket whose partner is inside the entity.
+    """
+    while end - start > 1:
+        (first, after), (before, last) = offsets[start], offsets[end - 1]
+        if text[first].isalnum() and text[last - 1].isalnum():
+            break
+        entity = text[first:last]
+        if _is_loose(text[before:last], entity) and _is_attached(text, before, last):
+            end -= 1
+        elif _is_loose(text[first:after], entity) and _is_attached(text, first, after):
+            start += 1
+        else:
+            break
+    return start, end
+
+
+def _is_attached(text: str, start: int, end: int) -> bool:
+    """Whether there is no space before or after some characters."""
+    return any(not character.isspace() for character in text[max(0, start - 1) : start] + text[end : end + 1])
+
+
+def _is_loose(word: str, entity: str) -> bool:
+    """Whether a word at an end of an entity is no part of it."""
+    if partner := PARTNERS.get(word):
+        is_around = {entity[0], entity[-1]} == {word, partner}
+        return partner not in entity or (is_around and entity.count(word) == 1)
+    return word in PUNCTUATION
 
 
 def _group_by_table(items: Sequence[Any], table: NDArray[np.int64], n_tables: int) -> list[tuple[Any, ...]]:
