@@ -12,6 +12,7 @@ from contextlib import suppress
 import pytest
 
 from helpers.server import HEAD, TEXT, Running, until
+from unire.serving.connections import PATIENCE_SECONDS
 from unire.serving.limits import ServingLimits
 
 pytestmark = pytest.mark.slow
@@ -111,7 +112,7 @@ def fill(server: Running, count: int, sent: str, source: str = "127.0.0.1") -> l
         opened.append(connect(server, source))
         opened[-1].sendall(sent.encode())
         until(lambda: len(known) == before + len(opened))
-    time.sleep(0.05)
+    time.sleep(PATIENCE_SECONDS + 0.05)
     return opened
 
 
@@ -142,6 +143,18 @@ def test_the_oldest_connection_that_waits_for_its_caller_makes_way_for_a_new_one
         assert time.monotonic() - began < 2
         assert [is_closed(connection) for connection in opened] == [True, False, False, False]
         for connection in opened:
+            connection.close()
+
+
+def test_a_connection_that_has_just_come_is_not_closed_for_another(science, monkeypatch):
+    """Its request may be on the way."""
+    with Running(science, ServingLimits(connections=4, client_percent=100)) as server:
+        opened = fill(server, 4, "")
+        monkeypatch.setattr("unire.serving.connections.PATIENCE_SECONDS", 60)
+        assert server.get("/health").status == 429
+        for connection in opened:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
             connection.close()
 
 

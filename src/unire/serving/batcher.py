@@ -126,6 +126,16 @@ class Batcher(Generic[Part, Result]):
             busy = (self._queue.size + self._computing) / self.speed.now > self._limits.budget_seconds / 2
             return self._overload.lasts(is_busy=busy or len(self._queue) > self._limits.queue_requests / 2)
 
+    def refuse_if_full(self, client: str) -> None:
+        """Raise `FullError` if the queue has no place for a further request of a client, however small."""
+        limits = self._limits
+        with self._changed:
+            n_own = len(self._queue.of_client(client))
+            if len(self._queue) >= limits.queue_requests or n_own >= limits.of_client(limits.queue_requests):
+                self._overload.count_refusal()
+                seconds = (self._computing + self._queue.size) / self.speed.now / 2  # until it is half empty
+                raise FullError(max(1, math.ceil(min(seconds, limits.timeout_seconds))))
+
     def count_refusal(self) -> None:
         """Count a request that was refused before it came here."""
         with self._changed:
@@ -171,10 +181,10 @@ class Batcher(Generic[Part, Result]):
             """What is computed before: requests take turns, so small ones wait only for the first parts of others."""
             return other.parts[0].size if len(request.parts) < 2 else other.size
 
+        self.refuse_if_full(request.client)
         seconds = (self._computing + sum(map(ahead, self._queue)) + size) / speed.now
         excess = max(seconds - allowed, (sum(map(ahead, own)) + size) / speed.now - allowed_client)
-        is_full = len(self._queue) >= limits.queue_requests or len(own) >= limits.of_client(limits.queue_requests)
-        if is_full or excess > 0:
+        if excess > 0:
             self._overload.count_refusal()
             excess = max(excess, seconds / 2)  # when a queue of small requests is half empty
             raise FullError(max(1, math.ceil(min(excess, limits.timeout_seconds))))

@@ -31,7 +31,9 @@ LAST_REQUEST_SECONDS = 0.2
 """Time for a request that was sent before the client could know that the server stops."""
 CROWDED = 0.75
 """Connections run short when more than this part of the limit is open."""
-MAX_CLOSING = 128
+PATIENCE_SECONDS = 0.25
+"""A connection is not closed for another one before it has waited this long: its next request may be on the way."""
+MAX_CLOSING = 320
 """Connections beyond the limit whose clients get the time to read a last answer."""
 
 
@@ -128,6 +130,8 @@ class ConnectionTable:
     def _evict(self, connections: set[Connection]) -> bool:
         """Disconnect the client that the server has waited for longest; whether there is one."""
         for connection in sorted(connections, key=lambda connection: connection.waits_since):
+            if connection.loop.time() - connection.waits_since < PATIENCE_SECONDS:
+                return False
             if connection.waits_for_client:
                 self._abort(connection)
                 return True

@@ -18,11 +18,11 @@ __all__ = ["RequestMiddleware", "send_error"]
 
 log = logging.getLogger(__name__)
 
-SECURITY_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
 CLOSE = (b"connection", b"close")
 
 
@@ -56,7 +56,7 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                added = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+                added = list(SECURITY_HEADERS)
                 if CLOSE not in message["headers"] and self.service.closes_connection(client):
                     added.append(CLOSE)
                 message = {**message, "headers": [*message["headers"], *added]}
@@ -80,7 +80,8 @@ class RequestMiddleware:
             await send_error(send, refusal, last=True)
             return
         try:
-            body = await asyncio.wait_for(self._read_body(scope, receive), self.limits.timeout_seconds)
+            async with asyncio.timeout(self.limits.timeout_seconds):
+                body = await self._read_body(scope, receive)
         except TimeoutError:
             await send_error(
                 send,

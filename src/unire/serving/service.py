@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import prometheus_client as prometheus
@@ -64,7 +66,8 @@ class Service:
         if self.stopping:
             raise ApiError(503, "the server is stopping and accepts no more requests; try again soon", retry=1)
         try:
-            result = asyncio.wrap_future(self.batcher.submit(self.worker.split(job), client))
+            self.batcher.refuse_if_full(client)  # before the work of splitting
+            result = self.batcher.submit(self.worker.split(job), client)
         except TooLargeError as error:
             raise ApiError(
                 413,
@@ -77,7 +80,9 @@ class Service:
             raise ApiError(503, "the server has stopped", retry=1) from None
         return job.join(await self.wait(result, disconnected, "send less text at once"))
 
-    async def wait(self, result: asyncio.Future[Any], disconnected: Callable[[], Any], advice: str) -> Any:
+    async def wait(
+        self, result: asyncio.Future[Any] | Future[Any], disconnected: Callable[[], Any], advice: str
+    ) -> Any:
         """Wait for the result of an accepted request, and count how it ends.
 
         Args:
@@ -87,9 +92,15 @@ class Service:
         """
         self.accepted += 1
         outcome = "failed"
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
         left = asyncio.ensure_future(disconnected())
+        left.add_done_callback(lambda _: _wake(ended))
+        result.add_done_callback(lambda _: _wake_from_thread(loop, ended))
         try:
-            await asyncio.wait({result, left}, timeout=self.limits.timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.timeout_seconds):
+                    await ended
             if result.done():
                 found = result.result()
                 outcome = "answered"
@@ -123,6 +134,16 @@ class Service:
     def busy(self) -> bool:
         """Whether an accepted request has not ended."""
         return self.accepted > self.ended.total()
+
+
+def _wake_from_thread(loop: asyncio.AbstractEventLoop, waiting: asyncio.Future[None]) -> None:
+    with suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(_wake, waiting)
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 # Metrics
