@@ -25,6 +25,7 @@ from pathlib import Path
 from unire import Extractor, LabelSpace, formats
 from unire.documents import Document, Entity, Relation
 from unire.errors import UnireError
+from unire.result_filter import MinScore
 
 SENTENCES = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "regression"
 RECORD = SENTENCES / "scores.json"
@@ -138,20 +139,20 @@ def find_file(labels: LabelSpace) -> Path:
     raise UnireError("the model has none of the label spaces of the regression set")
 
 
-def score(extractor: Extractor, path: Path, min_score: float = 0.0) -> Tally:
+def score(extractor: Extractor, path: Path, min_score: MinScore = 0.0) -> Tally:
     """Extract from the texts of a file of the regression set, and compare."""
     gold = list(formats.read(path))
     predicted = extractor.extract([document.text for document in gold], min_score=min_score)
     return sum((compare(*pair, extractor.labels) for pair in zip(gold, predicted, strict=True)), Tally())
 
 
-def row(model: str, path: Path, min_score: float, tally: Tally) -> str:
+def row(model: str, path: Path, min_score: MinScore, tally: Tally) -> str:
     entities = tally.entities_right + tally.entities_wrong
     relations = tally.relations_right + tally.mislabelled + tally.unrelated
     cells = (
         model,
         path.stem,
-        f"{min_score:g}",
+        f"{min_score}" if min_score == "auto" else f"{min_score:g}",
         share(tally.entities_found, tally.entities),
         share(tally.entities_right, entities),
         share(tally.relations_found, tally.relations),
@@ -169,7 +170,12 @@ def share(part: int, whole: int) -> str:
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL", help="A bundled model, a folder, or a Hub name.")
-    parser.add_argument("--min-score", type=float, default=0.0, help="Lowest score of a prediction. [default: 0]")
+    parser.add_argument(
+        "--min-score",
+        type=lambda text: text if text == "auto" else float(text),
+        default=0.0,
+        help="Lowest score of a prediction, or `auto`. [default: 0]",
+    )
     parser.add_argument("--engine", choices=("onnx", "torch"), help="[default: as in extraction]")
     parser.add_argument("--record", action="store_true", help=f"Update the counts in {RECORD.name}.")
     options = parser.parse_args(words)

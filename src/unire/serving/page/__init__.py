@@ -26,6 +26,11 @@ EXAMPLES: dict[frozenset[str], tuple[str, ...]] = {
         "The company Siemens is based in Munich, Germany. Its founder, Werner von Siemens, lived in Berlin.",
         "Lee Harvey Oswald shot President John F. Kennedy in Dallas, Texas.",
     ),
+    frozenset({"Person", "Organization", "Place"}): (
+        "Marie Curie was born in Warsaw and married Pierre Curie in 1895. She taught at the University of Paris.",
+        "Spotify was founded by Daniel Ek and Martin Lorentzon in 2006. The company is based in Stockholm, Sweden.",
+        "The film Jaws, directed by Steven Spielberg and starring Roy Scheider, was released in 1975.",
+    ),
     frozenset({"Drug", "Adverse-Effect"}): (
         "A patient developed acute renal failure after treatment with ibuprofen. Lithium may cause tremor.",
         "Severe hepatitis was reported in two women who took isoniazid.",
