@@ -136,7 +136,8 @@ def test_the_broken_metadata_of_another_package_hides_no_model(content, installe
     assert list(pretrained.find_packages()) == ["tiny-seas"]
 
 
-def test_installed_models_are_listed_with_their_packages(installed):
+def test_installed_models_are_listed_with_their_packages(installed, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     (model,) = [model for model in list_models() if model.package]
     assert (model.name, model.package, model.licence) == ("tiny-seas", "unire-model-tiny-seas==1.0", "mit")
     assert "unire-model-tiny-seas==1.0" in run("models")

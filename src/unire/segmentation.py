@@ -29,11 +29,11 @@ __all__ = [
     "check_texts",
     "check_words",
     "detokenize",
-    "find_contraction",
     "find_line_ends",
     "normalize_word",
     "segment",
     "segment_texts",
+    "split_word",
 ]
 
 SPELLINGS = {
@@ -259,15 +259,19 @@ def _split_given_sentences(text: str, sentences: Iterable[Span]) -> Iterator[lis
 
 def _find_words(text: str) -> Iterator[Span]:
     for found in WORD.finditer(text):
-        start, end = found.span()
-        if cut := find_contraction(found[0]):
-            yield start, start + cut
-            start += cut
-        elif hyphen := find_compound(found[0]):
-            yield start, start + hyphen
-            yield start + hyphen, start + hyphen + 1
-            start += hyphen + 1
-        yield start, end
+        start = found.start()
+        for part in split_word(found[0]):
+            yield start, start + len(part)
+            start += len(part)
+
+
+def split_word(word: str) -> list[str]:
+    """Split contractions and compounds: `Don't` into `Do` and `n't`, `U.S.-led` into `U.S.`, `-` and `led`."""
+    if cut := find_contraction(word):
+        return [word[:cut], word[cut:]]
+    if hyphen := find_compound(word):
+        return [word[:hyphen], "-", word[hyphen + 1 :]]
+    return [word]
 
 
 def find_contraction(word: str) -> int:

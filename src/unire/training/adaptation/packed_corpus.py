@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer
 
 from unire.config import copy_without_limits
-from unire.segmentation import JOINTS, LETTER, SIGNS, WORD, find_contraction
+from unire.segmentation import JOINTS, LETTER, SIGNS, WORD, split_word
 from unire.training.text_corpus import no_text, read_texts
 
 __all__ = ["PackedCorpus"]
@@ -159,9 +159,7 @@ class PackedCorpus:
 
     def _mark_word(self, match: re.Match[str]) -> str:
         """Split a word as `segment` does, and add the case marks that `windows/` would add."""
-        word = match[0]
-        cut = find_contraction(word)
-        return f"{self._with_mark(word[:cut])}{self._with_mark(word[cut:])}" if cut else self._with_mark(word)
+        return "".join(map(self._with_mark, split_word(match[0])))
 
     def _with_mark(self, word: str) -> str:
         if not word[0].isupper():
