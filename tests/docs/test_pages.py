@@ -19,7 +19,8 @@ from unire.windows.windows import LAYOUTS
 RUNNABLE = [page for page in PAGES if any(block.language in ("bash", "python") for block in read_blocks(page))]
 ALL_OPTIONS = {"--help"}.union(*(options(command) for command in commands(COMMAND)))
 OTHER_COMMANDS = (
-    "docker curl ray pip accelerate torchrun mkdocs prodigy cypher-shell .ci/floors neo4j-admin pytest git kubectl python"
+    "docker curl ray pip accelerate torchrun mkdocs prodigy cypher-shell neo4j-admin pytest git kubectl python"
+    " .ci/floors"
 )
 OTHER_OPTIONS = re.compile(rf"(?:{OTHER_COMMANDS.replace(' ', '|')})\b[^\n`]*")
 """Commands of others, whose options are their own."""
