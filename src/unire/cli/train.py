@@ -138,9 +138,9 @@ def train(
     Several processes can share the folds with --fold. Afterwards, run all folds
     with --resume to print the mean.
     """
-    config = config_from(
-        preset,
-        settings or [],
+    configure = partial(
+        config_from,
+        settings=settings or [],
         epochs=epochs,
         batch_size=batch_size,
         lr=lr,
@@ -152,6 +152,7 @@ def train(
         seed=seed,
         further=encoder if keep_head else None,
     )
+    config = configure(preset or "best")  # to check it: whether `best` is the default, only torch knows
     if encoder is None and (keep_head or label_map):
         raise UnireError("--keep-head and --map need the model that they are about; give --encoder")
     if unlabelled and (keep_head or folds is not None):
@@ -163,12 +164,16 @@ def train(
     if folds is None:
         check_training_folder(out, resume=resume)
     (documents, dev_documents, test_documents), notes = read_parts((data, dev, test), format, json=json)
+    ids: list[list[str]] = []
+    if folds is not None:
+        ids = draw_folds(documents, int(folds), config.seed) if folds.isdecimal() else read_folds(Path(folds))
+        check_folds(out, len(ids), fold or [], resume=resume)
     kept = config.keep_head and labels is None and symmetric is None
     space = None if kept else label_space(labels, symmetric, [*documents, *dev_documents, *test_documents])
     shared: dict[str, Any] = {
         "labels": space,
         "label_map": _read_map(label_map or []),
-        "config": config,
+        "config": configure(preset),
         "data": [str(path) for path in data],
         "resume": resume,
         "minutes": minutes,
@@ -177,7 +182,7 @@ def train(
     }
     if folds is not None:
         share = 0.1 if dev_fraction is None else dev_fraction
-        _train_folds(encoder, documents, out, folds, fold or [], share, shared, tensorboard, notes, json)
+        _train_folds(encoder, documents, out, ids, fold or [], share, shared, tensorboard, notes, json)
         return
     if unlabelled:
         from unire.training.self_training import self_train
@@ -215,7 +220,7 @@ def _train_folds(
     encoder: str | None,
     documents: list[Document],
     out: Path,
-    folds: str,
+    ids: list[list[str]],
     only: list[int],
     dev_fraction: float,
     shared: dict[str, Any],
@@ -224,9 +229,6 @@ def _train_folds(
     json: bool,
 ) -> None:
     """Train a model per fold and print the mean over folds."""
-    seed = shared["config"].seed
-    ids = draw_folds(documents, int(folds), seed) if folds.isdecimal() else read_folds(Path(folds))
-    check_folds(out, len(ids), only, resume=shared["resume"])
     from unire.training.cross_validation import cross_validate, over_folds
     from unire.training.distributed import is_main
 
@@ -235,7 +237,7 @@ def _train_folds(
             console.errors.rule(f"fold {number} of {len(ids)}")
         return new_callbacks(json, tensorboard and tensorboard / f"fold-{number:02d}")
 
-    parts = list(split_folds(documents, ids, dev_fraction, seed))
+    parts = list(split_folds(documents, ids, dev_fraction, shared["config"].seed))
     try:
         results = cross_validate(encoder, parts, out=out, only=only, callbacks_for=callbacks_for, **shared)
     except KeyboardInterrupt as interrupt:
