@@ -31,7 +31,7 @@ from unire.errors import UnireError
 def model(encoder, tmp_path_factory) -> Path:
     """A model that knows the twenty sentences by heart."""
     out = tmp_path_factory.mktemp("models") / "twenty"
-    quick = ["mlp_dropout=0", "logit_dropout=0", "evaluate_every=5", "evaluate_after=40"]
+    quick = ["bf16=false", "mlp_dropout=0", "logit_dropout=0", "evaluate_every=5", "evaluate_after=40"]
     ran = run(
         *("train", "--encoder", encoder, "--data", TWENTY, "--dev", TWENTY, "--labels", "scierc", "--out", out),
         *("--epochs", 100, "--lr", 0.001, "--head-lr", 0.003, "--layout", "shared", "--batch-size", 10),
