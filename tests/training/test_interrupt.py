@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -29,10 +28,21 @@ from unire.training.train import init_model, train
 from unire.training.trainer import Trainer
 
 QUIET = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
 ENDED = [143, -signal.SIGTERM]
 """To a shell the same; the last of several may come when all is saved and nobody answers any longer."""
-linux = pytest.mark.skipif(sys.platform != "linux", reason="what a process answers is looked for in /proc")
+MARKING = """
+import os
+from pathlib import Path
+from unire.training.callbacks import Interrupt
+
+def enter(self, enter=Interrupt.__enter__):
+    enter(self)
+    Path(__file__).with_name(str(os.getpid())).touch()
+    return self
+
+Interrupt.__enter__ = enter
+"""
+"""Python runs it at its start. All commands catch SIGTERM, so that this alone does not tell which of them train."""
 TRAINING = ("--data", TWENTY, "--labels", "scierc", "--epochs", 12, "--batch-size", 4, "--window", 40)
 
 
@@ -109,7 +119,7 @@ def stopped(
     line: Sequence[str], ready: Callable[[psutil.Process], bool], stop: Callable[[psutil.Process], None]
 ) -> subprocess.CompletedProcess[str]:
     """A command that is stopped once it is far enough."""
-    with subprocess.Popen(line, **QUIET, env=ENVIRONMENT) as process:
+    with subprocess.Popen(line, **QUIET, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}) as process:
         deadline = time.monotonic() + 120
         while not ready(psutil.Process(process.pid)):
             assert process.poll() is None, process.stderr.read()
@@ -138,16 +148,13 @@ def has_saved(folder: Path) -> Callable[[psutil.Process], bool]:
     return lambda process: any(folder.glob("step-*[0-9]"))
 
 
-def answers(process: psutil.Process) -> bool:
-    """Whether SIGTERM would not just end it: whether it trains."""
-    status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
-    caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
-    return bool(caught >> (signal.SIGTERM - 1) & 1)
-
-
-def takes_steps(process: psutil.Process) -> bool:
-    """Whether it trains, and has had the time for many small steps."""
-    return answers(process) and time.sleep(1) is None
+@pytest.fixture
+def trains(tmp_path_factory, monkeypatch):
+    """Whether a process trains, and lets signals wait for the end of a step."""
+    marks = tmp_path_factory.mktemp("marks")
+    (marks / "sitecustomize.py").write_text(MARKING, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(marks), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    return lambda process: (marks / str(process.pid)).exists()
 
 
 @pytest.fixture(scope="module")
@@ -197,11 +204,14 @@ def test_a_distillation_outlives_what_its_workers_are_sent_too(random_model, enc
 
 
 @pytest.mark.slow
-@linux
-def test_an_adaptation_that_is_stopped_goes_on(encoder, tmp_path):
+def test_an_adaptation_that_is_stopped_goes_on(encoder, trains, tmp_path):
     (tmp_path / "corpus.txt").write_text("A parser of long sentences is tested here.\n" * 64, encoding="utf-8")
     words = ("adapt", "--encoder", encoder, "--corpus", tmp_path / "corpus.txt", "--out", tmp_path / "out")
     small = ("--length", 16, "--batch-tokens", 32)
+
+    def takes_steps(process: psutil.Process) -> bool:
+        return trains(process) and time.sleep(1) is None  # enough for many small steps
+
     ran = stopped(command(*words, *small, "--minutes", 5), takes_steps, sent(signal.SIGTERM))
     assert ran.returncode == 143, ran.stderr
     assert "interrupted; continue with --resume" in ran.stderr
@@ -213,14 +223,13 @@ def test_an_adaptation_that_is_stopped_goes_on(encoder, tmp_path):
 
 
 @pytest.mark.slow
-@linux
-def test_a_stopped_study_keeps_the_state_of_its_trainings(encoder, tmp_path):
+def test_a_stopped_study_keeps_the_state_of_its_trainings(encoder, trains, tmp_path):
     words = ("study", "beta2", "--encoder", encoder, *TRAINING[:4], "--dev", TWENTY, "--out", tmp_path, "--jobs", 2)
     settings = ("--epochs", 400, "--set", "evaluate_every=400", "--set", "batch_size=4")
 
     def training(process: psutil.Process) -> bool:
         cells = process.children()
-        return len(cells) == 2 and all(map(answers, cells))
+        return len(cells) == 2 and all(map(trains, cells))
 
     ran = stopped(command(*words, *settings), training, sent_to_all)
     assert ran.returncode in ENDED, ran.stderr
