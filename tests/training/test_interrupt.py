@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from accelerate import Accelerator
 
+from helpers.accelerator import cpu_accelerator
 from helpers.cli import command, result
 from helpers.paths import TWENTY
 from unire.config import ModelConfig
@@ -297,7 +297,7 @@ def test_a_step_or_an_evaluation_that_is_stopped_in_the_middle_is_done_again(
 def test_signals_are_heard_while_gradients_are_computed(encoder, twenty, scierc_labels, monkeypatch):
     """PyTorch computes all of them in one call, which may take minutes."""
     model = init_model(str(encoder), scierc_labels, TrainingConfig())
-    task = TableTask(model, twenty, [], TrainingConfig(), Accelerator(cpu=True))
+    task = TableTask(model, twenty, [], TrainingConfig(), cpu_accelerator())
     trainer = Trainer(task)
     computed = []
     layers = model.encoder.encoder.layer
@@ -311,7 +311,7 @@ def test_signals_are_heard_while_gradients_are_computed(encoder, twenty, scierc_
 
 def test_the_random_state_of_an_interrupted_step_is_restored(few, scierc_labels, encoder):
     config = TrainingConfig(batch_size=8)
-    task = TableTask(init_model(str(encoder), scierc_labels, config), few, [], config, Accelerator(cpu=True))
+    task = TableTask(init_model(str(encoder), scierc_labels, config), few, [], config, cpu_accelerator())
     trainer = Trainer(task)
     random_state = torch.get_rng_state()
     with Interrupt() as interrupt, pytest.raises(KeyboardInterrupt), trainer._repeatable(interrupt):  # noqa: PT012

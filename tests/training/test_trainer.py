@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from accelerate import Accelerator
 
+from helpers.accelerator import cpu_accelerator
 from helpers.cli import command, result
 from helpers.distillation import taught
 from helpers.interrupts import InterruptAfter
@@ -54,7 +54,7 @@ def test_a_tiny_encoder_overfits_twenty_sentences(
     preset, layout, twenty, scierc_labels, encoder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(Trainer, "_out_of_patience", lambda trainer: trainer.state.best == 2.0)  # of 1 for each F1
-    quick = {**QUICK, "lr": 6e-4, "evaluate_after": 50, "evaluate_every": 10}
+    quick = {**QUICK, "lr": 6e-4, "head_lr": 1e-3, "evaluate_after": 50, "evaluate_every": 10}
     config = TrainingConfig.from_preset(preset, **quick, layout=layout, epochs=250, batch_size=5, window=60)
     trained = train(encoder, twenty, dev=twenty, labels=scierc_labels, config=config, out=tmp_path / "model")
     assert trained.dev is not None
@@ -104,7 +104,7 @@ def test_a_step_has_the_same_losses_and_gradients_however_its_windows_are_batche
     assert supports_position_ids(model.encoder)
     torch.manual_seed(0)
     model.biaffine.U.data.normal_(std=0.1)
-    task = TableTask(model, twenty, [], config, Accelerator(cpu=True))
+    task = TableTask(model, twenty, [], config, cpu_accelerator())
     model.eval()  # no dropout inside the encoder
     groups = task.data.steps(0)[0]
 
@@ -146,7 +146,7 @@ def test_windows_are_packed_with_graph_capture_and_a_supported_encoder(
 ):
     config = quick()
     model = init_model(encoders(family), scierc_labels, config)
-    assert TableTask(model, few, [], config, Accelerator(cpu=True))._batching(recorded) == batching
+    assert TableTask(model, few, [], config, cpu_accelerator())._batching(recorded) == batching
 
 
 def test_windows_are_packed_no_more_from_the_epoch_on_before_which_capturing_has_failed(
@@ -154,7 +154,7 @@ def test_windows_are_packed_no_more_from_the_epoch_on_before_which_capturing_has
 ):
     config = quick(epochs=3, batch_size=1)
     model = init_model(encoder, scierc_labels, config)
-    task = TableTask(model, twenty[:1] * 2, [], config, Accelerator(cpu=True))
+    task = TableTask(model, twenty[:1] * 2, [], config, cpu_accelerator())
     task.backward_batch = GraphRunner(task._backward_batch, task.accelerator.device, capture=True)
     trainer = Trainer(task)
     packed = {}
@@ -559,7 +559,7 @@ def test_a_head_is_kept_with_its_own_labels_and_size_alone(few, scierc_labels, e
 def test_without_a_time_limit_dev_is_scored_in_every_nth_epoch(few, scierc_labels, encoder, after, every):
     config = quick(epochs=20, evaluate_after=after, evaluate_every=every)
     model = init_model(str(encoder), scierc_labels, config)
-    trainer = Trainer(TableTask(model, few, few, config, Accelerator(cpu=True)))
+    trainer = Trainer(TableTask(model, few, few, config, cpu_accelerator()))
     scored = []
     for epoch in range(1, 21):
         trainer.state.epoch, trainer.state.fraction = epoch, epoch / 20
@@ -595,7 +595,7 @@ def test_a_time_limit_ends_the_training_within_an_epoch_and_scores_dev(
 def test_with_a_time_limit_dev_is_scored_at_the_same_shares_of_the_training(few, scierc_labels, encoder):
     config = quick(epochs=60, evaluate_after=29, evaluate_every=5)
     model = init_model(str(encoder), scierc_labels, config)
-    trainer = Trainer(TableTask(model, few, few, config, Accelerator(cpu=True)), budget=TrainingBudget(10, epochs=60))
+    trainer = Trainer(TableTask(model, few, few, config, cpu_accelerator()), budget=TrainingBudget(10, epochs=60))
     scored = []
     for epoch in range(1, 13):  # there is time for 12 epochs instead of 60
         trainer.state.epoch, trainer.state.fraction = epoch, epoch / 12
