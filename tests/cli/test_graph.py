@@ -50,6 +50,17 @@ def test_a_graph_is_built_shown_searched_extended_and_exported(found, tmp_path):
     assert result("graph", "add", graph, "--undo", undo)["nodes"] == 4
 
 
+def test_an_unfinished_graph_can_be_continued(found, tmp_path):
+    graph, good = tmp_path / "graph", found.read_text(encoding="utf-8")
+    found.write_text(f"{good}broken\n", encoding="utf-8")
+    failed = run("graph", "build", found, "--out", graph, "--workers", 1)
+    assert failed.exit_code == 1
+    assert "fix the error; then continue with the same command and --resume" in failed.stderr
+    assert "--resume" not in run("graph", "build", tmp_path / "none.jsonl", "--out", tmp_path / "other").stderr
+    found.write_text(good, encoding="utf-8")
+    assert result("graph", "build", found, "--out", graph, "--workers", 1, "--resume")["documents"] == 3
+
+
 def test_mistakes_are_one_sentence(found, tmp_path):
     graph = tmp_path / "graph"
     assert "is no graph" in error("graph", "stats", graph)

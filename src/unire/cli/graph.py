@@ -111,7 +111,8 @@ def build(
     The order of the inputs does not matter.
     """
     given = graphs.GraphInputs(tuple(inputs), lines, field, model or pretrained.DEFAULT, device, min_score)
-    with _interruptible("continue with the same command and --resume"), console.ProgressMeter(None) as meter:
+    advice = "continue with the same command and --resume"
+    with _interruptible(advice, out), console.ProgressMeter(None) as meter:
         about = graphs.build_graph(
             given,
             out,
@@ -169,13 +170,18 @@ def add(
 
 
 @contextmanager
-def _interruptible(advice: str) -> Iterator[None]:
-    """Say how to continue after Ctrl-C."""
+def _interruptible(advice: str, new: Path | None = None) -> Iterator[None]:
+    """Say how to continue after Ctrl-C, or after an error that leaves an unfinished folder `new`."""
+    existed = new is None or new.exists()
     try:
         yield
     except KeyboardInterrupt:
         console.say(f"stopped; {advice}")
         raise typer.Exit(console.INTERRUPTED) from None
+    except UnireError:
+        if not existed and new is not None and new.exists():
+            console.say(f"fix the error; then {advice}")
+        raise
 
 
 def _read_undo(path: Path | None) -> list[MergeRecord]:
