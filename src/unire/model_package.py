@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 import unire
+from unire.documents import count_annotations
 from unire.errors import UnireError, shorten
 from unire.extractor import Extractor
 from unire.files import replace_atomically
@@ -66,7 +67,7 @@ class PackageReport:
 
     def __repr__(self) -> str:
         lines = [f"Package {self.requirement} in {str(self.wheel)!r}: {self.size / 1e6:.1f} MB"]
-        lines += [f"  Found {self.entities} entities and {self.relations} relations in {self.text!r}"]
+        lines += [f"  Found {count_annotations(self.entities, self.relations)} in {self.text!r}"]
         return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@ import typer
 from unire import pretrained
 from unire.cli import console
 from unire.cli.options import CARD, INPUT, OUTPUT, Format, Json, documents_from, option
+from unire.documents import count_annotations
 from unire.hub.model_dir import push_to_hub
 
 __all__ = ["export", "models", "package", "push"]
@@ -227,7 +228,7 @@ def package(
     if json:
         console.print_json(built.to_dict())
         return
-    found = f"{built.entities} entities and {built.relations} relations"
+    found = count_annotations(built.entities, built.relations)
     console.say(f'Loaded the packaged model, and found {found} in "{built.text}"', to=console.out)
     console.say(f"{built.size / 1e6:.1f} MB, licence {built.licence}, in ", (str(built.wheel), "bold"), to=console.out)
     if built.size > MAX_REGISTRY_BYTES:
