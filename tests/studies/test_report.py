@@ -81,6 +81,7 @@ def test_a_study_prints_and_keeps_its_numbers_by_its_command(studied, name):
     assert all(table.rows for table in STUDIES[name].tables(printed))
 
 
+@pytest.mark.slow
 def test_a_report_has_all_studies_of_its_folder(studied):
     page = (studied.folder / "report.html").read_text(encoding="utf-8")
     assert json.loads((studied.folder / "report.json").read_text(encoding="utf-8")) == {

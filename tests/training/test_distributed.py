@@ -212,6 +212,7 @@ def test_two_processes_take_the_folds_one_after_the_other(folds: tuple[Path, str
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are looked for in /proc")
+@pytest.mark.slow
 def test_no_thread_still_talks_to_other_processes_when_python_ends(folds: tuple[Path, str]):
     """Or it may crash: it lets go of tensors, which are Python's, when it is given the time to."""
     left = [line for line in folds[1].splitlines() if line.startswith("threads: ")]
